@@ -1,0 +1,141 @@
+"""What every click model shares: parameters with their checks, and the functions of its module as methods.
+
+A click model's module gives `Params` and the kernels `click`, `click_probability`, `examination_probability` and
+`log_likelihood`, and ends with a frozen class of its parameters. See CONTRIBUTING.md for a worked example.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clickbandit import clicks, registry
+from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class ClickModel:
+    """The parameters of how users click: the base of every click model's public class.
+
+    Parameters are given as sequences of probabilities and kept as tuples; `params` has them as arrays for the
+    kernels. Values for positions may be more than are shown: the first ones are used.
+    """
+
+    paper: ClassVar[str] = ""
+    """Where the model comes from."""
+
+    attraction: Sequence[float]
+    """The probability that each item attracts the user who examines it."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
+            self._check_probabilities(field.name, getattr(self, field.name))
+        if not self.attraction:
+            raise InputError(f"{self.name}: attraction must have at least one item")
+
+    def _check_probabilities(self, field: str, value: Any) -> None:
+        if isinstance(value, tuple):
+            for entry in value:
+                self._check_probabilities(field, entry)
+        elif not isinstance(value, (int, float)) or not 0 <= value <= 1:
+            raise InputError(f"{self.name}: {field} must hold probabilities between 0 and 1, found {value!r}")
+
+    @property
+    def name(self) -> str:
+        """The model's name in a queries file and in results."""
+        return type(self).__module__.rpartition(".")[2].upper()
+
+    @property
+    def n_items(self) -> int:
+        """How many items the model knows."""
+        return len(self.attraction)
+
+    @property
+    def max_positions(self) -> int:
+        """The longest list for which the model says how users click."""
+        return self.n_items
+
+    @property
+    def module(self) -> ModuleType:
+        """The module with the model's kernels."""
+        return sys.modules[type(self).__module__]
+
+    @property
+    def params(self) -> Any:
+        """The parameters as the arrays that the kernels take."""
+        return self.module.Params(*(np.asarray(getattr(self, field.name), float) for field in fields(self)))
+
+    def check_positions(self, n_positions: int) -> None:
+        """Refuse a list longer than the model allows."""
+        if n_positions < 1:
+            raise InputError(f"positions must be at least 1, found {n_positions}")
+        if n_positions > self.n_items:
+            raise InputError(f"{n_positions} positions need as many items, but there are only {self.n_items}")
+        if n_positions > self.max_positions:
+            raise InputError(
+                f"{self.name}: {n_positions} positions need as many values by position, "
+                f"but there are only {self.max_positions}"
+            )
+
+    def click(self, ranking: Sequence[int], rng: np.random.Generator) -> IntArray:
+        """One user's clicks on a list: 1 where clicked."""
+        shown = self._list(ranking)
+        clicks = np.zeros(len(shown), np.int64)
+        self.module.click(self.params, rng, shown, clicks)
+        return clicks
+
+    def click_probability(self, ranking: Sequence[int]) -> FloatArray:
+        """The probability of a click at each position of a list."""
+        shown = self._list(ranking)
+        out = np.zeros(len(shown))
+        self.module.click_probability(self.params, shown, out)
+        return out
+
+    def examination_probability(self, ranking: Sequence[int]) -> FloatArray:
+        """The probability that each position of a list is examined."""
+        shown = self._list(ranking)
+        out = np.zeros(len(shown))
+        self.module.examination_probability(self.params, shown, out)
+        return out
+
+    def log_likelihood(self, ranking: Sequence[int], clicks: Sequence[int]) -> float:
+        """The logarithm of the probability of these clicks on this list."""
+        shown = self._list(ranking)
+        if len(clicks) != len(shown):
+            raise InputError(f"expected a click or none for each of {len(shown)} positions, found {len(clicks)}")
+        return float(self.module.log_likelihood(self.params, shown, np.asarray(clicks, np.int64)))
+
+    def reward(self, ranking: Sequence[int]) -> float:
+        """The expected number of clicks on a list."""
+        return float(self.click_probability(ranking).sum())
+
+    def _list(self, ranking: Sequence[int]) -> IntArray:
+        shown = np.asarray(ranking, np.int64)
+        self.check_positions(len(shown))
+        if len(set(shown.tolist())) < len(shown) or shown.min() < 0 or shown.max() >= self.n_items:
+            raise InputError(f"expected different items from 0 to {self.n_items - 1}, found {shown.tolist()}")
+        return shown
+
+
+def _freeze(value: Any) -> Any:
+    """Nested sequences as nested tuples of plain numbers."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(map(_freeze, value)) if isinstance(value, (list, tuple)) else value
+
+
+def model_names() -> list[str]:
+    """The names of all click models that a queries file may hold."""
+    return [name.upper() for name in registry.module_names(clicks)]
+
+
+def model_class(name: str) -> type[ClickModel]:
+    """The class of a click model, by its name in a queries file."""
+    if name not in model_names():
+        raise InputError(f"there is no click model {name!r}: {registry.suggestion(name, model_names())}")
+    return registry.class_in(clicks, name.lower(), ClickModel)

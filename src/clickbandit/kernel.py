@@ -1,0 +1,43 @@
+"""What kernels are written with: the one place that owns the compiler's options, and the arrays they work on.
+
+A kernel is a plain Python function over arrays that numba can compile. Every kernel takes its randomness as an
+argument, uses `math` rather than NumPy for scalars, and draws an index as `int(rng.random() * n)`, so that it
+gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function when a compiled loop first calls it.
+
+    Never cached by itself: numba does not notice when a function that a cached kernel calls is edited. What is
+    cached is the loop around the kernels, under a hash of all their sources (see `compilation`).
+    """
+    return cast(Function, numba.njit(error_model="numpy")(function))
+
+
+def entry_point(function: Function) -> Function:
+    """Compile a function of a generated module: cached beside that module, and without the GIL so that runs
+    share the machine's cores."""
+    return cast(Function, numba.njit(error_model="numpy", cache=True, nogil=True)(function))
+
+
+def is_compiled(function: object) -> bool:
+    """Whether this is a kernel, rather than a plain Python function."""
+    return hasattr(function, "py_func")
+
+
+def interpreted(function: Any) -> Any:
+    """The plain Python function behind a kernel."""
+    return getattr(function, "py_func", function)
