@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -32,18 +32,32 @@ class ClickModel:
     """The probability that each item attracts the user who examines it."""
 
     def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
         for field in fields(self):
             object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
-            self._check_probabilities(field.name, getattr(self, field.name))
+            self._check_probabilities(field.name, getattr(self, field.name), hints[field.name])
         if not self.attraction:
             raise InputError(f"{self.name}: attraction must have at least one item")
 
-    def _check_probabilities(self, field: str, value: Any) -> None:
+    def _check_probabilities(self, field: str, value: Any, hint: Any) -> None:
+        """Check a field against its type: one probability, a sequence of them, or a sequence of sequences."""
+        entries = get_args(hint)
+        if isinstance(value, tuple) != bool(entries):
+            expected = "a list of probabilities" if entries else "a probability between 0 and 1"
+            raise InputError(f"{self.name}: {field} must be {expected}, found {value!r}")
         if isinstance(value, tuple):
             for entry in value:
-                self._check_probabilities(field, entry)
+                self._check_probabilities(field, entry, entries[0])
         elif not isinstance(value, (int, float)) or not 0 <= value <= 1:
             raise InputError(f"{self.name}: {field} must hold probabilities between 0 and 1, found {value!r}")
+
+    def _check_by_item(self, field: str) -> None:
+        """Refuse a field that has not one value for each item."""
+        found = len(getattr(self, field))
+        if found != self.n_items:
+            raise InputError(
+                f"{self.name}: {field} must have a value for each of the {self.n_items} items, found {found}"
+            )
 
     @property
     def name(self) -> str:
@@ -68,7 +82,10 @@ class ClickModel:
     @property
     def params(self) -> Any:
         """The parameters as the arrays that the kernels take."""
-        return self.module.Params(*(np.asarray(getattr(self, field.name), float) for field in fields(self)))
+        values = (getattr(self, field.name) for field in fields(self))
+        return self.module.Params(
+            *(np.asarray(value, float) if isinstance(value, tuple) else float(value) for value in values)
+        )
 
     def check_positions(self, n_positions: int) -> None:
         """Refuse a list longer than the model allows."""
@@ -107,7 +124,9 @@ class ClickModel:
         """The logarithm of the probability of these clicks on this list."""
         shown = self._list(ranking)
         if len(clicks) != len(shown):
-            raise InputError(f"expected a click or none for each of {len(shown)} positions, found {len(clicks)}")
+            raise InputError(
+                f"expected a click or none for each of {len(shown)} positions, found {len(clicks)}"
+            )
         return float(self._run("log_likelihood")(self.params, shown, np.asarray(clicks, np.int64)))
 
     def reward(self, ranking: Sequence[int]) -> float:
@@ -128,7 +147,7 @@ class ClickModel:
 
 def _freeze(value: Any) -> Any:
     """Nested sequences as nested tuples of plain numbers."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     return tuple(map(_freeze, value)) if isinstance(value, (list, tuple)) else value
 

@@ -1,0 +1,85 @@
+"""The cascade model: a user goes down the list to the first item that attracts, clicks it, and is done.
+
+The first position is always examined, and each next one only if nothing above it was clicked. So there is at most
+one click, and what stands below it was not seen.
+
+Craswell, Zoeter, Taylor, Ramsey: An Experimental Comparison of Click Position-Bias Models (WSDM 2008); section 2.2
+of Zoghi et al. (ICML 2017).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.clicks._base import ClickModel
+from clickbandit.kernel import FloatArray, IntArray, kernel
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+
+class Params(NamedTuple):
+    """The model's probabilities as arrays."""
+
+    attraction: FloatArray
+    """For each item."""
+
+
+# --- one user's clicks --------------------------------------------------------------------------------------
+
+
+@kernel
+def click(params: Params, rng: np.random.Generator, ranking: IntArray, clicks: IntArray) -> None:
+    clicks[:] = 0
+    for k in range(len(ranking)):
+        if rng.random() < params.attraction[ranking[k]]:
+            clicks[k] = 1
+            break
+
+
+# --- the law of clicks given a list -------------------------------------------------------------------------
+
+
+@kernel
+def click_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
+    examined = 1.0
+    for k in range(len(ranking)):
+        a = params.attraction[ranking[k]]
+        out[k] = examined * a
+        examined *= 1 - a
+
+
+@kernel
+def examination_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
+    examined = 1.0
+    for k in range(len(ranking)):
+        a = params.attraction[ranking[k]]
+        out[k] = examined
+        examined *= 1 - a
+
+
+@kernel
+def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float:
+    total = 0.0
+    for k in range(len(ranking)):
+        a = params.attraction[ranking[k]]
+        q = a if clicks[k] else 1 - a
+        if q <= 0:
+            return -math.inf
+        total += math.log(q)
+        if clicks[k]:
+            return -math.inf if clicks[k + 1 :].any() else total
+    return total
+
+
+@dataclass(frozen=True)
+class CascadeModel(ClickModel):
+    """Users who click the first item that attracts them, and look no further.
+
+    >>> model = CascadeModel(attraction=[0.9, 0.5, 0.2])
+    >>> model.click_probability([1, 0]).tolist()
+    [0.5, 0.45]
+    """
+
+    paper = "Craswell et al. 2008"

@@ -1,0 +1,143 @@
+"""Specialises a template for a policy or a click model, and keeps its machine code from one start to the next.
+
+numba finds a cached function again only when everything it calls stands in its module's globals. So a template (a
+short module such as `simulation/loop.py`) is copied with its marked imports replaced,
+
+    from clickbandit.policies.random import rank, update  # policy
+
+becoming an import from the policy at hand, and is imported from a cache folder. The folder's name is a hash of all
+sources that a kernel may use, so edited code is never run as it was before.
+"""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+
+from clickbandit.kernel import interpreted
+
+Part = ModuleType | Mapping[str, Any]
+"""Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
+
+_PACKAGE = Path(__file__).parent
+_KERNEL_SOURCES = ("kernel.py", "bounds.py", "compilation.py", "policies", "clicks", "simulation")
+_KEEP_UNUSED = 30 * 24 * 3600  # seconds after which the code of older sources is thrown away
+_loaded: dict[Path, ModuleType] = {}
+
+
+def specialise(template: str, *, compiled: bool = True, **parts: Part) -> ModuleType:
+    """The module `template` with each import marked `# name` taken from `parts[name]`.
+
+    With `compiled=False`, or parts that are not modules of a file, the result lives in memory only.
+    """
+    text = _source(template)
+    if compiled and all(isinstance(part, ModuleType) and _file(part) for part in parts.values()):
+        modules = {name: part.__name__ for name, part in parts.items() if isinstance(part, ModuleType)}
+        for name, module in modules.items():
+            text, n = re.subn(rf"from \S+ import (.*?) +# {name}$", rf"from {module} import \1", text, flags=re.M)
+            if n != 1:
+                raise ValueError(f"{template} must have one import marked # {name}, found {n}")
+        stem = "__".join([template.rpartition(".")[2], *(m.rpartition(".")[2] for m in modules.values())])
+        try:
+            return _import_cached(text, stem, [part for part in parts.values() if isinstance(part, ModuleType)])
+        except OSError:  # no folder to write to: compile anew each time
+            pass
+    return _in_memory(template, text, parts, compiled)
+
+
+def _source(template: str) -> str:
+    spec = importlib.util.find_spec(template)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _file(module: ModuleType) -> Path | None:
+    """The source file of a module that can be imported again, in this process, by its name."""
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if file and module.__name__ != "__main__" else None
+
+
+def _in_memory(template: str, text: str, parts: Mapping[str, Part], compiled: bool) -> ModuleType:
+    module = ModuleType(template)
+    for marked in re.finditer(r"^from \S+ import (.*?) +# (\w+)$", text, flags=re.M):
+        part = parts.get(marked[2])
+        if part is None:
+            continue
+        text = text.replace(marked[0], "")
+        for name in re.split(r",\s*", marked[1]):
+            function = part[name] if isinstance(part, Mapping) else getattr(part, name)
+            setattr(module, name, function if compiled else interpreted(function))
+    exec(compile(text, f"<{template}>", "exec"), vars(module))
+    if not compiled:
+        for name, value in list(vars(module).items()):
+            setattr(module, name, interpreted(value))
+    return module
+
+
+def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
+    path = _folder(parts) / f"{stem}.py"
+    if path in _loaded:
+        return _loaded[path]
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    spec = importlib.util.spec_from_file_location(f"clickbandit_cache.{path.parent.name}.{stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _loaded[path] = module
+    return module
+
+
+def _folder(parts: list[ModuleType]) -> Path:
+    """The cache folder for these sources, made for this user alone."""
+    digest = hashlib.sha256(_package_digest())
+    for part in parts:
+        file = _file(part)
+        if file is not None and _PACKAGE not in file.parents:
+            for neighbour in sorted(_imported_from(file.parent)):
+                digest.update(neighbour.read_bytes())
+    home = os.environ.get("CLICKBANDIT_CACHE")
+    root = Path(home) if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit"
+    folder = root / digest.hexdigest()[:20]
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _forget_unused(root)
+    os.utime(folder)
+    return folder
+
+
+@cache
+def _package_digest() -> bytes:
+    digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__}".encode())
+    for name in _KERNEL_SOURCES:
+        path = _PACKAGE / name
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.digest()
+
+
+def _imported_from(folder: Path) -> set[Path]:
+    """The files in a user's folder that are loaded: the policy and the helpers that it imports."""
+    files = [_file(module) for module in list(sys.modules.values())]
+    return {file for file in files if file is not None and file.suffix == ".py" and folder in file.parents}
+
+
+def _forget_unused(root: Path) -> None:
+    for folder in root.iterdir():
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _KEEP_UNUSED:
+            shutil.rmtree(folder, ignore_errors=True)

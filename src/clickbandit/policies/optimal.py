@@ -1,0 +1,63 @@
+"""The best list at every step: what knowing everything would give.
+
+Is told the best list, shows it, and has no regret: the yardstick at the top.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies._base import Policy
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """What the policy was told."""
+
+    best_list: IntArray
+    """The list with the most expected clicks."""
+
+
+def init(n_items: int, n_positions: int, *, horizon: int, best_list: Sequence[int]) -> State:
+    return State(best_list=np.array(best_list, np.int64))
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    return 0
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    ranking[:] = state.best_list
+
+
+@kernel
+def best(state: State, ranking: IntArray) -> None:
+    ranking[:] = state.best_list
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Optimal(Policy):
+    """The best list at every step, which only a simulation can know.
+
+    >>> Optimal().knows
+    ('best_list',)
+    """
+
+    paper = "yardstick: the best list known"
+    knows = ("best_list",)

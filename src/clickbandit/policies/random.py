@@ -1,0 +1,66 @@
+"""A uniformly random list at every step: what not learning at all costs.
+
+Believes nothing about users, learns nothing, and its regret grows linearly: the yardstick at the bottom.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies._base import Policy
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+
+class State(NamedTuple):
+    """Nothing is learned; the array only saves making a new one at each step."""
+
+    items: IntArray
+    """All items, in the order that the last shuffle left."""
+
+
+def init(n_items: int, n_positions: int, *, horizon: int) -> State:
+    return State(items=np.arange(n_items))
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    return 0
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    items = state.items
+    for k in range(len(ranking)):
+        other = k + int(rng.random() * (len(items) - k))
+        items[k], items[other] = items[other], items[k]
+        ranking[k] = items[k]
+
+
+@kernel
+def best(state: State, ranking: IntArray) -> None:
+    for k in range(len(ranking)):
+        ranking[k] = k
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Random(Policy):
+    """A uniformly random list at every step.
+
+    >>> str(Random())
+    'random'
+    """
+
+    paper = "yardstick: no learning"
