@@ -1,7 +1,8 @@
 """What every click model shares: parameters with their checks, and the functions of its module as methods.
 
-A click model's module gives `Params` and the kernels `click`, `click_probability`, `examination_probability` and
-`log_likelihood`, and ends with a frozen class of its parameters. See CONTRIBUTING.md for a worked example.
+A click model's module gives `Params` and the kernels `click`, `click_probability`, `examination_probability`
+and `log_likelihood`, and ends with a frozen class of its parameters. See CONTRIBUTING.md for a worked
+example.
 """
 
 import sys

@@ -1,15 +1,14 @@
-"""The click chain model: a user whose will to go on depends on the last click, and on how relevant that item was.
+"""The click chain model: whether a user goes on depends on the click and on how relevant the item was.
 
 A user goes down the list and clicks what attracts. After no click the user goes on with probability
-continue_no_click (tau1 in the paper). A clicked item turns out to be relevant with the same probability with which
-it attracts, drawn anew, and then the user goes on with probability continue_click_relevant (tau3), else with
-continue_click_irrelevant (tau2).
+continue_no_click (tau1 in the paper). A clicked item turns out to be relevant with the same probability with
+which it attracts, drawn anew, and then the user goes on with probability continue_click_relevant (tau3), else
+with continue_click_irrelevant (tau2).
 
 Guo, Liu, Kannan, Minka, Taylor, Wang, Faloutsos: Click Chain Model in Web Search (WWW 2009).
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,7 +91,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 class ClickChainModel(ClickModel):
     """Users who click what attracts them, and go on or not by whether they clicked and found it relevant.
 
-    >>> model = ClickChainModel([0.9, 0.5, 0.2], 0.8, continue_click_irrelevant=0.7, continue_click_relevant=0.3)
+    >>> model = ClickChainModel([0.9, 0.5, 0.2], 0.8, 0.7, 0.3)
     >>> model.click_probability([1, 0]).round(6).tolist()
     [0.5, 0.585]
     """

@@ -1,10 +1,10 @@
 """The cascade model: a user goes down the list to the first item that attracts, clicks it, and is done.
 
-The first position is always examined, and each next one only if nothing above it was clicked. So there is at most
-one click, and what stands below it was not seen.
+The first position is always examined, and each next one only if nothing above it was clicked. So there is at
+most one click, and what stands below it was not seen.
 
-Craswell, Zoeter, Taylor, Ramsey: An Experimental Comparison of Click Position-Bias Models (WSDM 2008); section 2.2
-of Zoghi et al. (ICML 2017).
+Craswell, Zoeter, Taylor, Ramsey: An Experimental Comparison of Click Position-Bias Models (WSDM 2008);
+section 2.2 of Zoghi et al. (ICML 2017).
 """
 
 import math
@@ -62,14 +62,15 @@ def examination_probability(params: Params, ranking: IntArray, out: FloatArray) 
 @kernel
 def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float:
     total = 0.0
+    examined = 1.0  # given the clicks above
     for k in range(len(ranking)):
-        a = params.attraction[ranking[k]]
-        q = a if clicks[k] else 1 - a
+        p = examined * params.attraction[ranking[k]]
+        q = p if clicks[k] else 1 - p
         if q <= 0:
             return -math.inf
         total += math.log(q)
         if clicks[k]:
-            return -math.inf if clicks[k + 1 :].any() else total
+            examined = 0.0
     return total
 
 

@@ -1,8 +1,8 @@
 """The dynamic Bayesian model: a user goes on clicking until an item satisfies, or until patience ends.
 
-A user goes down the list and clicks what attracts. An item that was clicked satisfies the user with a probability
-of its own, satisfaction[d], and a satisfied user stops. Any other user, after a click or none, goes on to the next
-position only with probability continuation (gamma in the paper).
+A user goes down the list and clicks what attracts. An item that was clicked satisfies the user with a
+probability of its own, satisfaction[d], and a satisfied user stops. Any other user, after a click or none,
+goes on to the next position only with probability continuation (gamma in the paper).
 
 Chapelle, Zhang: A Dynamic Bayesian Network Click Model for Web Search Ranking (WWW 2009).
 """

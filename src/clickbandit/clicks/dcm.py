@@ -1,7 +1,7 @@
 """The dependent click model: a cascade with several clicks, where each position has its own chance to end it.
 
-A user goes down the list and clicks what attracts. After a click at position k the user stops with probability
-termination[k], and else goes on; after no click the user always goes on.
+A user goes down the list and clicks what attracts. After a click at position k the user stops with
+probability termination[k], and else goes on; after no click the user always goes on.
 
 Guo, Liu, Wang: Efficient Multiple-Click Models in Web Search (WSDM 2009).
 """

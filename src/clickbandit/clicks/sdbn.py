@@ -1,7 +1,8 @@
 """The simplified dynamic Bayesian model: a user goes on clicking until an item satisfies.
 
-A user goes down the list and clicks what attracts. An item that was clicked satisfies the user with a probability
-of its own, satisfaction[d], and a satisfied user stops; any other user goes on to the end of the list.
+A user goes down the list and clicks what attracts. An item that was clicked satisfies the user with a
+probability of its own, satisfaction[d], and a satisfied user stops; any other user goes on to the end of the
+list.
 
 Chapelle, Zhang: A Dynamic Bayesian Network Click Model for Web Search Ranking (WWW 2009), with gamma = 1.
 """

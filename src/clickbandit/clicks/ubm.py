@@ -1,9 +1,11 @@
 """The user browsing model: whether a user examines a position depends on where the last click above it was.
 
-Position k is examined with probability examination[k][p] when the last click above it was at p, and with the last
-entry of examination[k] when nothing above it was clicked. An item is clicked when it is examined and attractive.
+Position k is examined with probability examination[k][p] when the last click above it was at p, and with the
+last entry of examination[k] when nothing above it was clicked. An item is clicked when it is examined and
+attractive.
 
-Dupret, Piwowarski: A User Browsing Model to Predict Search Engine Click Data from Past Observations (SIGIR 2008).
+Dupret, Piwowarski: A User Browsing Model to Predict Search Engine Click Data from Past Observations (SIGIR
+2008).
 """
 
 import math
@@ -26,7 +28,7 @@ class Params(NamedTuple):
     attraction: FloatArray
     """For each item."""
     examination: FloatArray
-    """A square: [k, p] after a last click at p < k, [k, k] after none. What is right of the diagonal is not used."""
+    """A square: [k, p] after a last click at p < k, [k, k] after none; the cells p > k are not used."""
 
 
 # --- one user's clicks --------------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ class UserBrowsingModel(ClickModel):
     paper = "Dupret, Piwowarski 2008"
 
     examination: Sequence[Sequence[float]]
-    """For position k, k probabilities of examining it: after a last click at 1, 2, .., k - 1, and after no click."""
+    """For position k, k probabilities: after a last click at 1, 2, .., k - 1, and after no click."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
