@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
-from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.clicks._em import Values, maximise
+from clickbandit.clicks._fitting import Counts, Endings, Estimate, Options
+from clickbandit.clicks._pyclick import dbn_step
+from clickbandit.kernel import FloatArray, IntArray, entry_point, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
 
@@ -82,6 +85,76 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
             examined = params.continuation * (1 - params.satisfaction[ranking[k]])
         else:
             examined *= params.continuation * (1 - a) / q
+    return total
+
+
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """EM over lists and their last clicks: below the last click, did the user stop, or see nothing to click?"""
+    endings = counts.endings
+    sizes = {"attraction": counts.n_pairs, "satisfaction": counts.n_pairs, "continuation": 1}
+
+    def exact(values: Values, num: Values, den: Values) -> float:
+        return _expect(values, num, den, endings)
+
+    def pyclick(values: Values, num: Values, den: Values) -> float:
+        dbn_step(values, num, den, endings)
+        return _expect(values, tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values)), endings)
+
+    return maximise(sizes, pyclick if options.compat == "pyclick" else exact, counts, options, exact)
+
+
+@entry_point
+def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float:
+    """Expected counts by one pass up and one down each list, whatever the number of its sessions."""
+    attraction, satisfaction, gamma = values[0], values[1], values[2][0]
+    certain = np.zeros(len(attraction))  # how often each pair was surely examined: at or above the last click
+    last = np.zeros(len(attraction))  # how often each pair was the last click
+    below = np.zeros(len(endings.pair) + 1)  # the chance of a click from a position on, given that it is examined
+    total = 0.0
+    for i in range(len(endings.none)):
+        start, end = endings.start[i], endings.start[i + 1]
+        below[end] = 0
+        reached = 0.0  # sessions whose last click is here or below
+        for j in range(end - 1, start - 1, -1):
+            a = attraction[endings.pair[j]]
+            below[j] = a + (1 - a) * gamma * below[j + 1]
+            reached += endings.last[j]
+        n_sessions = reached + endings.none[i]
+        if endings.none[i] > 0:
+            total += endings.none[i] * math.log(1 - below[start])
+        quiet = endings.none[i]  # sessions that examine this position and click nothing from here on
+        for j in range(start, end):
+            d, here, more = endings.pair[j], endings.last[j], below[j + 1]
+            den[0][d] += n_sessions
+            num[0][d] += (n_sessions - reached - quiet) * attraction[d]  # where not examined: as likely as ever
+            certain[d] += reached
+            reached -= here
+            went_on = quiet * gamma * (1 - more) / (1 - gamma * more)
+            den[2][0] += reached + quiet
+            if here > 0:
+                s = satisfaction[d]
+                silent = 1 - (1 - s) * gamma * more  # the chance of no click after the one here
+                total += here * math.log(silent)
+                last[d] += here
+                num[1][d] += here * s / silent
+                den[2][0] += here * (1 - s / silent)
+                went_on += here * gamma * (1 - s) * (1 - more) / silent
+            num[2][0] += reached + went_on
+            total += reached * math.log(gamma)
+            quiet = went_on
+    for d in range(len(attraction)):
+        clicked = endings.clicked[d]
+        num[0][d] += clicked
+        den[1][d] += clicked
+        if clicked > 0:
+            total += clicked * math.log(attraction[d])
+        if certain[d] > clicked:
+            total += (certain[d] - clicked) * math.log(1 - attraction[d])
+        if clicked > last[d]:
+            total += (clicked - last[d]) * math.log(1 - satisfaction[d])
     return total
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -78,6 +79,24 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
         else:
             examined *= (1 - a) / q
     return total
+
+
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """Clicks by times shown down to the last click; and of the clicks at a position, the share that were the last."""
+    cells, n = counts.cells, counts.n_pairs
+    by_position = sums(cells.position, cells.last, counts.n_positions), sums(
+        cells.position, cells.clicked, counts.n_positions
+    )
+    return shares(
+        {
+            "attraction": (sums(cells.pair, cells.clicked, n), sums(cells.pair, cells.until_last, n)),
+            "termination": by_position,
+        },
+        options,
+    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -79,6 +80,22 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
         else:
             examined *= (1 - a) / q
     return total
+
+
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """Clicks by times shown down to the last click; and of an item's clicks, the share that were the last."""
+    cells, n = counts.cells, counts.n_pairs
+    clicked = sums(cells.pair, cells.clicked, n)
+    return shares(
+        {
+            "attraction": (clicked, sums(cells.pair, cells.until_last, n)),
+            "satisfaction": (sums(cells.pair, cells.last, n), clicked),
+        },
+        options,
+    )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._em import examination, maximise
+from clickbandit.clicks._fitting import Counts, Estimate, Options
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, kernel
 
@@ -88,6 +90,17 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
         if clicks[k]:
             last = k
     return total
+
+
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """EM as in the PBM, with an examination for each position and last click above; its rows stand in one array."""
+    cells, n = counts.cells, counts.n_positions
+    slot = cells.position * (cells.position + 1) // 2 + cells.previous
+    sizes = {"attraction": counts.n_pairs, "examination": n * (n + 1) // 2}
+    return maximise(sizes, examination(cells, slot), counts, options)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,213 @@
+"""The counts of a log: how often each list was shown and clicked in which way. All fits and evaluations start here."""
+
+import json
+import os
+import tempfile
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from clickbandit.clicks._fitting import Cells, Endings, sums
+from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.logs.reading import Reading
+from clickbandit.logs.tally import Database, close_tally, open_tally
+
+# The highest bit that is set. Halves keep log2 exact: it rounds 2^49 - 1 up.
+_TOP_BIT = """
+    CREATE OR REPLACE TEMP MACRO top_bit(x) AS
+        CASE WHEN x >> 32 = 0 THEN floor(log2(x)) ELSE 32 + floor(log2(x >> 32)) END::INTEGER
+"""
+
+
+class Patterns(NamedTuple):
+    """Sessions grouped by what was shown and clicked."""
+
+    start: IntArray
+    """Where each list starts in `pair`; one more entry marks the end."""
+    pair: IntArray
+    """What each position of each list showed: an index into `Counts.pairs`."""
+    list: IntArray
+    """For each pattern of clicks: its list."""
+    clicks: Any
+    """The pattern: bit k is set when position k (from 0) was clicked."""
+    sessions: FloatArray
+
+
+class Counts:
+    """A log, counted: make it with `count_log` or `Counts.load`.
+
+    It lives in a database that spills to disk, so it may be larger than memory. Lists, queries and items are in
+    alphabetical order, whatever the order of the log.
+    """
+
+    def __init__(self, database: Database, reading: Reading) -> None:
+        self._database = database
+        self.reading = reading
+        """What was read, and what was left out."""
+        database.run(_TOP_BIT)
+        database.run("""
+            CREATE TEMP TABLE pairs AS
+                SELECT (row_number() OVER (ORDER BY query, item) - 1)::INTEGER AS pair, query, item
+                FROM (SELECT DISTINCT query, unnest(items) AS item FROM lists) ORDER BY pair;
+            CREATE TEMP TABLE places AS
+                SELECT list, (place - 1)::INTEGER AS position, pair
+                FROM (SELECT list, query, unnest(items) AS item, generate_subscripts(items, 1) AS place FROM lists)
+                JOIN pairs USING (query, item) ORDER BY list, position;
+        """)
+
+    # --- what there is ---
+
+    @cached_property
+    def n_sessions(self) -> int:
+        """How many lists were shown."""
+        return int(self._database.value("SELECT coalesce(sum(sessions), 0) FROM patterns"))
+
+    @cached_property
+    def n_queries(self) -> int:
+        return int(self._database.value("SELECT count(DISTINCT query) FROM pairs"))
+
+    @cached_property
+    def n_pairs(self) -> int:
+        """How many different (query, item) were shown."""
+        return int(self._database.value("SELECT count(*) FROM pairs"))
+
+    @cached_property
+    def n_positions(self) -> int:
+        """The length of the longest list."""
+        return int(self._database.value("SELECT coalesce(max(position) + 1, 0) FROM places"))
+
+    @cached_property
+    def pairs(self) -> pa.Table:
+        """Every `query` and `item` that was shown, in alphabetical order."""
+        return self._table("SELECT query, item FROM pairs ORDER BY pair")
+
+    @property
+    def table(self) -> pa.Table:
+        """Everything: `query`, `list`, `clicks` (bits, the lowest for position 1) and `sessions`."""
+        return self._table("""
+            SELECT query, items AS list, clicks, sessions
+            FROM patterns JOIN lists USING (list) ORDER BY patterns.list, clicks
+        """)
+
+    def __repr__(self) -> str:
+        return f"<Counts of {self.n_sessions:,} sessions, {self.n_queries:,} queries, {self.n_pairs:,} items>"
+
+    # --- what models are fitted to ---
+
+    @cached_property
+    def cells(self) -> Cells:
+        """Counts by item, position and last click above."""
+        columns = self._database.arrays("""
+            SELECT pair, position, previous, sum(sessions)::DOUBLE AS shown,
+                   sum(CASE WHEN rest & 1 = 1 THEN sessions ELSE 0 END)::DOUBLE AS clicked,
+                   sum(CASE WHEN rest <> 0 OR above = 0 THEN sessions ELSE 0 END)::DOUBLE AS until_last,
+                   sum(CASE WHEN rest = 1 THEN sessions ELSE 0 END)::DOUBLE AS last
+            FROM (SELECT pair, position, sessions, rest, above,
+                         CASE WHEN above = 0 THEN position ELSE top_bit(above) END AS previous
+                  FROM (SELECT pair, position, sessions, clicks >> position AS rest,
+                               clicks & ((1::UBIGINT << position) - 1) AS above
+                        FROM patterns JOIN places USING (list)))
+            GROUP BY ALL ORDER BY pair, position, previous
+        """)
+        return Cells(*(columns[name] for name in Cells._fields))
+
+    @cached_property
+    def endings(self) -> Endings:
+        """Counts of each list's last clicks."""
+        columns = self._database.arrays("""
+            SELECT list, CASE WHEN clicks = 0 THEN -1 ELSE top_bit(clicks) END AS last,
+                   sum(sessions)::DOUBLE AS sessions
+            FROM patterns GROUP BY ALL
+        """)
+        start, pair = self._places
+        clicked = columns["last"] >= 0
+        last, none = np.zeros(len(pair)), np.zeros(len(start) - 1)
+        last[start[columns["list"][clicked]] + columns["last"][clicked]] = columns["sessions"][clicked]
+        none[columns["list"][~clicked]] = columns["sessions"][~clicked]
+        cells = self.cells
+        return Endings(start, pair, last, none, sums(cells.pair, cells.clicked, self.n_pairs))
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        """Every list with every way in which it was clicked."""
+        columns = self._database.arrays("SELECT list, clicks, sessions FROM patterns ORDER BY list, clicks")
+        return Patterns(*self._places, columns["list"], columns["clicks"], columns["sessions"].astype(float))
+
+    @cached_property
+    def impressions(self) -> IntArray:
+        """How often each pair was shown."""
+        return sums(self.cells.pair, self.cells.shown, self.n_pairs).astype(np.int64)
+
+    @cached_property
+    def _places(self) -> tuple[IntArray, IntArray]:
+        pair = self._database.arrays("SELECT pair FROM places ORDER BY list, position")["pair"]
+        size = self._database.arrays("SELECT len(items) AS size FROM lists ORDER BY list")["size"]
+        return np.concatenate([[0], np.cumsum(size)]).astype(np.int64), pair
+
+    # --- files ---
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the counts as Parquet: a row for each list, with its patterns of clicks and their sessions."""
+        path = Path(path)
+        try:
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".clickbandit-") as folder:
+                part = Path(folder) / "counts.parquet"
+                metadata = json.dumps(self.reading.as_dict()).replace("'", "''")
+                self._database.run(f"""
+                    COPY (SELECT query, any_value(items) AS items, list(clicks ORDER BY clicks) AS clicks,
+                                 list(sessions ORDER BY clicks) AS sessions
+                          FROM patterns JOIN lists USING (list) GROUP BY list, query ORDER BY list)
+                    TO '{_quoted(part)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{reading: '{metadata}'}})
+                """)
+                os.replace(part, path)
+        except (OSError, duckdb.IOException) as error:
+            raise InputError(f"the counts cannot be written to {path}: {error}") from error
+
+    @classmethod
+    def load(cls, *paths: str | PathLike[str], memory_limit: str | int = "2GiB") -> "Counts":
+        """Read counts that were saved; those of several files are added up."""
+        database = Database(memory_limit)
+        open_tally(database)
+        reading = Reading()
+        for path in map(Path, paths):
+            try:
+                found = database.run(
+                    "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE decode(key) = 'reading'",
+                    [str(path)],
+                )
+                if not found:
+                    raise InputError(f"{path} is not a file of saved counts: count its log with count_log")
+                database.run(f"""
+                    CREATE OR REPLACE TEMP TABLE saved AS
+                    SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, *
+                    FROM read_parquet('{_quoted(path)}');
+                    INSERT INTO seen_lists SELECT list, query, items FROM saved;
+                    INSERT INTO seen_clicks SELECT list, unnest(clicks), unnest(sessions) FROM saved;
+                    DROP TABLE saved
+                """)
+            except duckdb.Error as error:
+                raise InputError(f"the counts in {path} cannot be read: {error}") from error
+            reading += Reading.from_dict(json.loads(found[0][0]))
+        close_tally(database)
+        return cls(database, reading)
+
+    def merge(self, other: "Counts") -> "Counts":
+        """The counts of both logs, equal to those of counting them together."""
+        with tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:
+            first, second = Path(folder) / "first.parquet", Path(folder) / "second.parquet"
+            self.save(first)
+            other.save(second)
+            return Counts.load(first, second, memory_limit=self._database.memory_limit)
+
+    def _table(self, sql: str) -> pa.Table:
+        return self._database.connection.sql(sql).to_arrow_table()
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,171 @@
+"""A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines."""
+
+import codecs
+import glob
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from clickbandit.errors import InputError
+from clickbandit.kernel import IntArray, entry_point
+
+BLOCK = 32 << 20
+"""How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any memory."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file, each ending in a tab in place of its line end."""
+
+    lines: pa.Table
+    """`n`, the line's number in its file from 1, and `line`."""
+    bytes_read: int
+    """How far into the file, as it lies on disk, the block ends."""
+    undecodable: tuple[int, ...] = ()
+    """The numbers of lines that were not UTF-8 (the bytes that were not are replaced)."""
+    truncated: bool = False
+    """The file's compressed data ended too early: this block is the last that could be read."""
+
+
+def find(paths: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    """The files that paths and glob patterns name, in order and each once."""
+    found: dict[Path, None] = {}
+    for entry in [paths] if isinstance(paths, (str, PathLike)) else paths:
+        path = Path(entry)
+        if path.is_dir():
+            raise InputError(f"expected a log file, found the folder {path}: name its files, as in {path}/*")
+        matches = [path] if path.exists() else [Path(match) for match in sorted(glob.glob(str(path)))]
+        if not matches:
+            raise InputError(f"expected a log file, but there is none at {path}")
+        found.update(dict.fromkeys(match for match in matches if match.is_file()))
+    if not found:
+        raise InputError("expected at least one log file, found none")
+    return list(found)
+
+
+def compression(path: Path) -> str:
+    """How a file is packed, by its first bytes whatever its name: gzip, zstd or none."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    return "gzip" if start.startswith(_GZIP) else "zstd" if start == _ZSTD else "none"
+
+
+def head(path: Path, size: int = 1 << 16) -> bytes:
+    """The first unpacked bytes of a file."""
+    with path.open("rb") as file:
+        return next((data for data, _ in _unpacked(file, compression(path), size)), b"")[:size]
+
+
+def blocks(path: Path, size: int = BLOCK) -> Iterator[Block]:
+    """A file's lines, unpacked, a block at a time; the next one is made ready while the last is counted."""
+    made = _blocks(path, size)
+    with ThreadPoolExecutor(1) as thread:
+        ahead = thread.submit(next, made, None)
+        while (block := ahead.result()) is not None:
+            ahead = thread.submit(next, made, None)
+            yield block
+
+
+def _blocks(path: Path, size: int) -> Iterator[Block]:
+    n, rest, at = 1, b"", 0
+    with path.open("rb") as file:
+        unpacked = _unpacked(file, compression(path), size)
+        try:
+            for data, at in unpacked:
+                data = rest + (data.removeprefix(codecs.BOM_UTF8) if n == 1 and not rest else data)
+                cut = data.rfind(b"\n") + 1
+                rest = data[cut:]
+                if len(rest) > BLOCK:
+                    raise InputError(f"{path} is not a log: line {n} is longer than {BLOCK >> 20} MiB")
+                if cut:
+                    yield (block := _block(data[:cut], n, at))
+                    n += block.lines.num_rows
+            truncated = False
+        except (EOFError, zlib.error, OSError):
+            truncated = True
+    if rest or truncated:
+        yield _block(rest and rest + b"\n", n, at, truncated)
+
+
+def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, int]]:
+    """Pieces of about `size` unpacked bytes, and how far into the file they end."""
+    if packing == "gzip":
+        yield from _gunzip(file, size)
+    else:
+        stream = pa.CompressedInputStream(pa.PythonFile(file), "zstd") if packing == "zstd" else file
+        while data := stream.read(size):
+            yield data, file.tell()
+
+
+def _gunzip(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
+    """Unlike the gzip module, this gives all that is there before a file breaks off."""
+    member = None
+    pieces, n_bytes, packed = [], 0, b""
+    broken = False
+    while not broken and (packed := packed or file.read(1 << 16)):
+        member = member or zlib.decompressobj(wbits=31)
+        try:
+            pieces.append(member.decompress(packed))
+        except zlib.error:
+            broken = True
+        n_bytes += len(pieces[-1]) if pieces else 0
+        packed = b""
+        if member.eof:  # another member may follow, and zeros may pad the end
+            packed, member = member.unused_data.lstrip(b"\0"), None
+        if n_bytes >= size:
+            yield b"".join(pieces), file.tell()
+            pieces, n_bytes = [], 0
+    yield b"".join(pieces), file.tell()
+    if broken or member is not None:
+        raise EOFError
+
+
+def _block(data: bytes, first: int, at: int, truncated: bool = False) -> Block:
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    undecodable: tuple[int, ...] = ()
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            lines = data.split(b"\n")
+            undecodable = tuple(first + i for i, line in enumerate(lines) if not _is_utf8(line))
+            data = data.decode(errors="replace").encode()
+    text = np.frombuffer(bytearray(data), np.uint8)
+    starts = np.zeros(data.count(b"\n") + 1, np.int64)
+    _end_lines(text, starts)
+    n_lines = len(starts) - 1
+    lines = pa.LargeStringArray.from_buffers(n_lines, pa.py_buffer(starts), pa.py_buffer(text))
+    numbers = pa.array(np.arange(first, first + n_lines))
+    return Block(pa.table({"n": numbers, "line": lines}), at, undecodable, truncated)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@entry_point
+def _end_lines(text: IntArray, starts: IntArray) -> None:
+    """Note where each line starts, and turn line ends into tabs: then SQL need not trim the last field."""
+    line = 0
+    for i in range(len(text)):
+        if text[i] == 10:
+            text[i] = 9
+            line += 1
+            starts[line] = i + 1

@@ -1,0 +1,109 @@
+"""The tables in which a log is counted: lists that were shown, and how often each was clicked in which way.
+
+DuckDB keeps them within a memory limit and puts on disk what does not fit. A list is known by a 128-bit hash of its
+query and items, so that no reader has to look up a growing table; its clicks are the bits of a 64-bit number, the
+lowest for position 1. Sessions that showed the same list and clicked alike are one row from the start.
+"""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+
+from clickbandit.errors import InputError
+
+MAX_POSITIONS = 64
+"""Clicks are kept as the bits of one number."""
+
+_UNITS = {
+    "": 1,
+    "K": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+_OURS = 500 << 20  # bytes of the limit for Python, its libraries and the block of lines at hand
+
+
+def parse_memory(limit: str | int) -> int:
+    """A number of bytes from a text such as 2GiB.
+
+    >>> parse_memory("2GiB"), parse_memory("512MB")
+    (2147483648, 512000000)
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?)?B?", str(limit).strip())
+    n_bytes = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    if n_bytes < 256 << 20:
+        raise InputError(f"expected a memory limit of at least 256MiB, such as 2GiB, found {limit!r}")
+    return n_bytes
+
+
+class Database:
+    """A private DuckDB that spills to a folder of its own, which goes when the database does."""
+
+    def __init__(self, memory_limit: str | int = "2GiB") -> None:
+        n_bytes = parse_memory(memory_limit)
+        self._spill = tempfile.TemporaryDirectory(prefix="clickbandit-")
+        self.memory_limit = memory_limit
+        self.connection = duckdb.connect(
+            config={
+                "memory_limit": f"{max(n_bytes - _OURS, n_bytes // 3)}B",
+                "temp_directory": self._spill.name,
+                "preserve_insertion_order": False,
+            }
+        )
+
+    def run(self, sql: str, parameters: Sequence[Any] = (), **frames: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement, in which `frames` can be named as tables."""
+        for name, frame in frames.items():
+            self.connection.register(name, frame)
+        try:
+            return self.connection.execute(sql, parameters or None).fetchall()
+        except duckdb.OutOfMemoryException as error:
+            raise InputError(
+                f"the memory limit of {self.memory_limit} is too small for this log: allow more memory"
+            ) from error
+        finally:
+            for name in frames:
+                self.connection.unregister(name)
+
+    def value(self, sql: str) -> Any:
+        """The one value of a statement."""
+        ((value,),) = self.run(sql)
+        return value
+
+    def arrays(self, sql: str) -> dict[str, Any]:
+        """The columns of a statement as NumPy arrays."""
+        return dict(self.connection.execute(sql).fetchnumpy())
+
+
+def open_tally(database: Database) -> None:
+    """Make the tables into which readers put what they find."""
+    database.run("""
+        CREATE TEMP TABLE seen_lists (list UHUGEINT, query VARCHAR, items VARCHAR[]);
+        CREATE TEMP TABLE seen_clicks (list UHUGEINT, clicks UBIGINT, sessions BIGINT);
+    """)
+
+
+def close_tally(database: Database) -> None:
+    """Turn what readers found into the tables of `Counts`: lists and items numbered in order of their names, so
+    that nothing depends on the order of the log."""
+    database.run("""
+        CREATE TEMP TABLE lists AS
+            SELECT (row_number() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items, list AS hash
+            FROM (SELECT list, any_value(query) AS query, any_value(items) AS items FROM seen_lists GROUP BY list)
+            ORDER BY list;
+        CREATE TEMP TABLE patterns AS
+            SELECT lists.list, clicks, sum(sessions)::BIGINT AS sessions
+            FROM seen_clicks JOIN lists ON lists.hash = seen_clicks.list
+            GROUP BY ALL ORDER BY ALL;
+        DROP TABLE seen_lists;
+        DROP TABLE seen_clicks;
+        ALTER TABLE lists DROP COLUMN hash;
+    """)
