@@ -6,7 +6,7 @@ n kl(p, q) <= b (Garivier, Cappé: The KL-UCB Algorithm for Bounded Stochastic B
 
 import math
 
-from clickbandit.kernel import kernel
+from clickbandit.kernel import kernel, slow_path
 
 _MOST_ITERATIONS = 64
 
@@ -26,7 +26,7 @@ def kl(p: float, q: float) -> float:
     return max(divergence, 0.0)
 
 
-@kernel
+@slow_path
 def kl_upper(p: float, n: float, budget: float) -> float:
     """The largest q in [p, 1] with n kl(p, q) <= budget; 1 when there are no observations.
 
@@ -54,13 +54,24 @@ def kl_upper(p: float, n: float, budget: float) -> float:
     )
     if p >= 0.5:
         x = min(x, math.sqrt(2 * p * rest * most))
+    return newton_upper(p, most, p + x)
+
+
+@slow_path
+def newton_upper(p: float, most: float, start: float) -> float:
+    """The q with kl(p, q) = most, for p above 0, by Newton's method from a start above p.
+
+    A start below the root is carried above it by the first step, for kl lies above its tangent.
+    """
+    rest = 1 - p
+    x = start - p
     for _ in range(_MOST_ITERATIONS):
         if x >= rest or x <= 0:  # closer to 1, or to p, than a float can tell
             break
         excess = -p * math.log1p(x / p) - rest * math.log1p(-x / rest) - most
         down = excess * (p + x) * (rest - x) / x
         x -= down
-        if down <= 1e-8 * x:  # the next step would be its square
+        if abs(down) <= 1e-7 * x:  # the next step would be its square
             break
     return min(max(p + x, p), 1.0)
 
@@ -95,3 +106,15 @@ def hoeffding_lower(p: float, n: float, budget: float) -> float:
     0.377526
     """
     return 1 - hoeffding_upper(1 - p, n, budget)
+
+
+@slow_path
+def interval(p: float, n: float, budget: float, hoeffding: bool) -> tuple[float, float]:
+    """The lower and the upper bound together, of either kind.
+
+    >>> [round(bound, 6) for bound in interval(0.5, 100, 3.0, hoeffding=True)]
+    [0.377526, 0.622474]
+    """
+    if hoeffding:
+        return hoeffding_lower(p, n, budget), hoeffding_upper(p, n, budget)
+    return kl_lower(p, n, budget), kl_upper(p, n, budget)

@@ -32,7 +32,7 @@ Part = ModuleType | Mapping[str, Any]
 """Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
 
 _PACKAGE = Path(__file__).parent
-_KERNEL_SOURCES = ("kernel.py", "bounds.py", "compilation.py", "policies", "clicks", "simulation")
+_KERNEL_SOURCES = ("kernel.py", "bounds.py", "compilation.py", "enumeration.py", "policies", "clicks", "simulation")
 _KEEP_UNUSED = 30 * 24 * 3600  # seconds after which the code of older sources is thrown away
 _loaded: dict[Path, ModuleType] = {}
 
@@ -98,6 +98,7 @@ def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"clickbandit_cache.{path.parent.name}.{stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # numba looks there when it loads the machine code
     spec.loader.exec_module(module)
     _loaded[path] = module
     return module

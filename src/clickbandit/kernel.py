@@ -5,6 +5,7 @@ argument, uses `math` rather than NumPy for scalars, and draws an index as `int(
 gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -18,19 +19,30 @@ FloatArray = npt.NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+# `_nrt=False`: kernels make no arrays. They need none, and numba then need not count references to those in a
+# state at every use, which would take most of a step's time.
+_OPTIONS = {"error_model": "numpy", "_nrt": False}
+
+
 def kernel(function: Function) -> Function:
-    """Compile a function when a compiled loop first calls it.
+    """Compile a function into the compiled loop that calls it.
 
     Never cached by itself: numba does not notice when a function that a cached kernel calls is edited. What is
     cached is the loop around the kernels, under a hash of all their sources (see `compilation`).
     """
-    return cast(Function, numba.njit(error_model="numpy")(function))
+    return cast(Function, numba.njit(**_OPTIONS, forceinline=True)(function))
+
+
+def slow_path(function: Function) -> Function:
+    """A kernel that is seldom called: compiled by itself, so that what is around it stays small and quick."""
+    return cast(Function, numba.njit(**_OPTIONS)(function))
 
 
 def entry_point(function: Function) -> Function:
-    """Compile a function of a generated module: cached beside that module, and without the GIL so that runs
-    share the machine's cores."""
-    return cast(Function, numba.njit(error_model="numpy", cache=True, nogil=True)(function))
+    """Compile a function of a generated module: cached beside that module unless it has no file, and without the
+    GIL so that runs share the machine's cores."""
+    cached = os.path.exists(function.__code__.co_filename)
+    return cast(Function, numba.njit(**_OPTIONS, cache=cached, nogil=True)(function))
 
 
 def is_compiled(function: object) -> bool:

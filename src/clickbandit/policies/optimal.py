@@ -35,10 +35,10 @@ def memo_size(n_items: int, n_positions: int) -> int:
 
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    ranking[:] = state.best_list
+    for k in range(len(ranking)):
+        ranking[k] = state.best_list[k]
 
 
-@kernel
 def best(state: State, ranking: IntArray) -> None:
     ranking[:] = state.best_list
 

@@ -41,10 +41,8 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         ranking[k] = items[k]
 
 
-@kernel
 def best(state: State, ranking: IntArray) -> None:
-    for k in range(len(ranking)):
-        ranking[k] = k
+    ranking[:] = np.arange(len(ranking))
 
 
 # --- update -------------------------------------------------------------------------------------------------

@@ -33,11 +33,12 @@ def interact(
     regret = 0.0
     clicked = 0
     for t in range(step, step + steps):
-        rank(state, rng, rankings[slot], memos[slot])
-        click(params, users, rankings[slot], clicks[slot])
-        click_probability(params, rankings[slot], probability)
+        ranking = rankings[slot]
+        rank(state, rng, ranking, memos[slot])
+        click(params, users, ranking, clicks[slot])
+        click_probability(params, ranking, probability)
         reward = 0.0
-        for k in range(len(probability)):
+        for k in range(len(ranking)):
             reward += probability[k]
             clicked += clicks[slot, k]
         regret += best_reward - reward

@@ -1,0 +1,51 @@
+"""clickbandit learns the best ranked list from clicks, without knowing how users click.
+
+The public names are imported when they are first used, so that `clickbandit --help` need not wait for numba.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clickbandit.clicks._base import ClickModel as ClickModel
+    from clickbandit.clicks._mixture import MixtureModel as MixtureModel
+    from clickbandit.clicks.cm import CascadeModel as CascadeModel
+    from clickbandit.clicks.pbm import PositionBasedModel as PositionBasedModel
+    from clickbandit.errors import InputError as InputError
+    from clickbandit.policies._base import Policy as Policy
+    from clickbandit.policies.batchrank import BatchRank as BatchRank
+    from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
+    from clickbandit.policies.ranked_exp3 import RankedExp3 as RankedExp3
+    from clickbandit.queries import Query as Query
+    from clickbandit.queries import best_list as best_list
+    from clickbandit.queries import load_queries as load_queries
+    from clickbandit.queries import save_queries as save_queries
+    from clickbandit.simulation.run import Problem as Problem
+    from clickbandit.simulation.run import Run as Run
+    from clickbandit.simulation.simulate import simulate as simulate
+
+_HOMES = {
+    "ClickModel": "clicks._base",
+    "MixtureModel": "clicks._mixture",
+    "CascadeModel": "clicks.cm",
+    "PositionBasedModel": "clicks.pbm",
+    "InputError": "errors",
+    "Policy": "policies._base",
+    "BatchRank": "policies.batchrank",
+    "CascadeKLUCB": "policies.cascade_kl_ucb",
+    "RankedExp3": "policies.ranked_exp3",
+    "Query": "queries",
+    "best_list": "queries",
+    "load_queries": "queries",
+    "save_queries": "queries",
+    "Problem": "simulation.run",
+    "Run": "simulation.run",
+    "simulate": "simulation.simulate",
+}
+__all__ = list(_HOMES)  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'clickbandit' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"clickbandit.{_HOMES[name]}"), name)

@@ -1,0 +1,164 @@
+"""RankedExp3: one adversarial bandit for each position, blind to what the others do.
+
+It believes nothing about users at all, not even that they are the same tomorrow. Position by position an Exp3
+learner draws an item; an item that is in the list already is replaced by a random other one, and then its learner
+is told that it earned nothing. It is slow, and it can settle on a list that is good only against itself.
+
+Radlinski, Kleinberg, Joachims: Learning Diverse Rankings with Multi-Armed Bandits (ICML 2008); Auer, Cesa-Bianchi,
+Freund, Schapire: Gambling in a Rigged Casino (FOCS 1995).
+
+Draws of `rank`, position by position: the learner's item, and where that is in the list already, the item instead.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies._base import Policy
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+_TOO_SMALL = 1e-200
+
+
+class State(NamedTuple):
+    """Arrays with a row for each position's learner."""
+
+    score: FloatArray
+    """By learner and item: the exponent of its weight."""
+    weight: FloatArray
+    """By learner and item: exp(score - shift), so that the largest is not lost in rounding."""
+    shift: FloatArray
+    """By learner: subtracted from all scores before they are made weights."""
+    in_list: IntArray
+    """By item: the last step at which it was put in the list."""
+    step: IntArray
+    """How many lists were made."""
+    rate: float
+    """How much a reward changes a score: eta, or gamma / L with mixing."""
+    uniform: float
+    """gamma, the share of draws that are uniform: 0 without mixing."""
+
+
+def init(n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> State:
+    if mixing:
+        uniform = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
+        rate = uniform / n_items
+    else:
+        uniform = 0.0
+        rate = math.sqrt(2 * math.log(n_items) / (horizon * n_items))
+    return State(
+        score=np.zeros((n_positions, n_items)),
+        weight=np.ones((n_positions, n_items)),
+        shift=np.zeros(n_positions),
+        in_list=np.zeros(n_items, np.int64),
+        step=np.zeros(1, np.int64),
+        rate=rate,
+        uniform=uniform,
+    )
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    """For each position the item that its learner drew, then for each position the probability of that."""
+    return 2 * n_positions
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    n_positions, n_items = state.weight.shape
+    state.step[0] += 1
+    for k in range(n_positions):
+        total = 0.0
+        for item in range(n_items):
+            total += state.weight[k, item]
+        item = draw(state, k, total, rng.random())
+        memo[k] = item
+        memo[n_positions + k] = (1 - state.uniform) * state.weight[k, item] / total + state.uniform / n_items
+        if state.in_list[item] == state.step[0]:
+            item = absent(state, int(rng.random() * (n_items - k)))
+        state.in_list[item] = state.step[0]
+        ranking[k] = item
+
+
+@kernel
+def draw(state: State, learner: int, total: float, uniform: float) -> int:
+    """The item at this place, between 0 and 1, of the learner's distribution."""
+    n_items = state.weight.shape[1]
+    if uniform < state.uniform:
+        return int(uniform / state.uniform * n_items)
+    left = (uniform - state.uniform) / (1 - state.uniform) * total
+    for item in range(n_items - 1):
+        left -= state.weight[learner, item]
+        if left < 0:
+            return item
+    return n_items - 1
+
+
+@kernel
+def absent(state: State, n: int) -> int:
+    """The n-th item that is not in the list yet."""
+    for item in range(len(state.in_list)):
+        if state.in_list[item] != state.step[0]:
+            if n == 0:
+                return item
+            n -= 1
+    return -1
+
+
+def best(state: State, ranking: IntArray) -> None:
+    """Position by position the item with the highest weight that is not in the list yet."""
+    score = state.score.copy()
+    for k in range(len(ranking)):
+        score[k, ranking[:k]] = -math.inf
+        ranking[k] = score[k].argmax()
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    """Position k's learner earned 1 if the item that it drew was shown there and clicked, else 0.
+
+    Without mixing a loss of 1 lowers the score by eta / p; with mixing a reward of 1 raises it by gamma / (p L).
+    """
+    n_positions = len(ranking)
+    for k in range(n_positions):
+        item = int(memo[k])
+        reward = clicks[k] if ranking[k] == item else 0
+        gain = reward if state.uniform > 0 else reward - 1
+        if gain != 0:
+            state.score[k, item] += state.rate * gain / memo[n_positions + k]
+            state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
+            if not _TOO_SMALL < state.weight[k, item] < 1 / _TOO_SMALL:
+                rescale(state, k)
+
+
+@slow_path
+def rescale(state: State, learner: int) -> None:
+    """Make the largest weight 1 again."""
+    state.shift[learner] = state.score[learner, 0]
+    for item in range(state.score.shape[1]):
+        state.shift[learner] = max(state.shift[learner], state.score[learner, item])
+    for item in range(state.score.shape[1]):
+        state.weight[learner, item] = math.exp(state.score[learner, item] - state.shift[learner])
+
+
+@dataclass(frozen=True)
+class RankedExp3(Policy):
+    """Ranked bandits with Exp3, as the paper ran it or with Auer's mixing.
+
+    >>> str(RankedExp3(mixing=True))
+    'ranked-exp3:mixing=true'
+    """
+
+    paper = "Radlinski et al. 2008"
+
+    mixing: bool = False
+    """Whether a share of the draws is uniform, as in Auer et al.; the paper's runs had none."""

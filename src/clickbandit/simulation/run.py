@@ -1,0 +1,164 @@
+"""One run: a policy that learns from simulated users, step by step, and can be saved at any step."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clickbandit.clicks._base import ClickModel
+from clickbandit.compilation import Part, specialise
+from clickbandit.errors import InputError
+from clickbandit.kernel import interpreted
+from clickbandit.policies._base import Policy
+from clickbandit.queries import best_list
+
+LEAST_HORIZON = 5
+
+
+class Problem:
+    """A policy and the users that it meets: all that runs with different seeds share."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        model: ClickModel,
+        *,
+        positions: int,
+        horizon: int,
+        query: str = "",
+        delay: int = 0,
+    ) -> None:
+        if horizon < LEAST_HORIZON:
+            raise InputError(f"at least {LEAST_HORIZON} steps are needed, found {horizon}")
+        if delay < 0:
+            raise InputError(f"delay must be a number of steps, 0 or more, found {delay}")
+        self.policy = policy
+        self.model = model
+        self.positions = positions
+        self.horizon = horizon
+        self.query = query
+        self.delay = delay
+        self.best_list, self.best_reward = best_list(model, positions)
+        self.params = model.params
+        known = {"best_list": self.best_list, "examination": getattr(model, "examination", None)}
+        self.knowledge = {name: known[name] for name in policy.knows}
+        for name, value in self.knowledge.items():
+            if value is None:
+                raise InputError(f"{policy.name} must be told the users' {name}, which {model.name} does not have")
+
+    def start(self) -> Any:
+        """The policy's state before the first step."""
+        return self.policy.start(self.model.n_items, self.positions, horizon=self.horizon, **self.knowledge)
+
+    def loop(self) -> Any:
+        """The interaction loop for this policy and this click model."""
+        policy: Part = {name: self.policy.function(name) for name in ("rank", "update")}
+        if all(policy[name] is getattr(self.policy.module, name, None) for name in policy):
+            policy = self.policy.module
+        parts: dict[str, Part] = {"policy": policy, "model": self.model.module}
+        return specialise("clickbandit.simulation.loop", compiled=self.policy.compiled, **parts).interact
+
+
+class Run:
+    """One run of a problem, which goes on as far as it is told to.
+
+    >>> from clickbandit import CascadeModel, RankedExp3
+    >>> problem = Problem(RankedExp3(), CascadeModel(attraction=[0.8, 0.2]), positions=1, horizon=1000)
+    >>> run = Run(problem, seed=1)
+    >>> regret, clicks = run.advance(1000)
+    >>> run.step
+    1000
+    """
+
+    def __init__(self, problem: Problem, *, seed: int = 0, run: int = 0) -> None:
+        self.problem = problem
+        self.seed = seed
+        self.run = run
+        self.step = 0
+        self.state = problem.start()
+        self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
+        slots = problem.delay + 1
+        memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
+        self._rankings = np.zeros((slots, problem.positions), np.int64)
+        self._clicks = np.zeros((slots, problem.positions), np.int64)
+        self._memos = np.zeros((slots, memo_size))
+        self._probability = np.zeros(problem.positions)
+        self._interact = problem.loop()
+
+    def advance(self, steps: int) -> tuple[float, int]:
+        """Take more steps; the expected regret and the number of clicks over these."""
+        regret, clicks = self._interact(
+            self.state,
+            self.problem.params,
+            self.rng,
+            self.users,
+            self._rankings,
+            self._clicks,
+            self._memos,
+            self._probability,
+            self.problem.best_reward,
+            self.step,
+            steps,
+        )
+        self.step += steps
+        return float(regret), int(clicks)
+
+    def best(self) -> list[int]:
+        """The list that the policy would show if it stopped exploring now."""
+        ranking = np.zeros(self.problem.positions, np.int64)
+        self.problem.policy.function("best")(self.state, ranking)
+        return [int(item) for item in ranking]
+
+    def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Everything that the run's future depends on, as arrays (for `numpy.savez`, say)."""
+        return {
+            "identity": np.array(self._identity()),
+            "step": np.array(self.step),
+            "rng": np.array(json.dumps(self.rng.bit_generator.state)),
+            "users": np.array(json.dumps(self.users.bit_generator.state)),
+            "rankings": self._rankings.copy(),
+            "clicks": self._clicks.copy(),
+            "memos": self._memos.copy(),
+            **{f"state.{name}": np.array(value) for name, value in self.state._asdict().items()},
+        }
+
+    def restore(self, snapshot: Mapping[str, np.ndarray[Any, Any]]) -> "Run":
+        """Go on from a snapshot of the same run; the steps to come are those that it would have taken."""
+        if str(snapshot["identity"]) != self._identity():
+            raise InputError(f"the snapshot is of another run: expected {self._identity()}, found {snapshot['identity']}")
+        self.step = int(snapshot["step"])
+        self.rng.bit_generator.state = json.loads(str(snapshot["rng"]))
+        self.users.bit_generator.state = json.loads(str(snapshot["users"]))
+        self._rankings[:] = snapshot["rankings"]
+        self._clicks[:] = snapshot["clicks"]
+        self._memos[:] = snapshot["memos"]
+        for name, value in self.state._asdict().items():
+            if isinstance(value, np.ndarray):
+                value[...] = snapshot[f"state.{name}"]
+        return self
+
+    def _identity(self) -> str:
+        problem = self.problem
+        return json.dumps(
+            {
+                "policy": str(problem.policy),
+                "model": problem.model.name,
+                "query": problem.query,
+                "items": problem.model.n_items,
+                "positions": problem.positions,
+                "horizon": problem.horizon,
+                "delay": problem.delay,
+                "seed": self.seed,
+                "run": self.run,
+            }
+        )
+
+
+def generators(seed: int, query: str, model: str, policy: str, run: int) -> tuple[np.random.Generator, np.random.Generator]:
+    """The policy's and the users' generators: a stream of their own for each run, whatever else is run."""
+    name = json.dumps([seed, query, model, policy, run]).encode()
+    entropy = int.from_bytes(hashlib.sha256(name).digest(), "little")
+    policy_seed, users_seed = np.random.SeedSequence(entropy).spawn(2)
+    return np.random.default_rng(policy_seed), np.random.default_rng(users_seed)

@@ -1,0 +1,162 @@
+"""Simulating many runs, on all cores."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.clicks._base import ClickModel
+from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.policies._base import Policy, parse_policy
+from clickbandit.progress import progress_bar
+from clickbandit.simulation.run import Problem, Run
+from clickbandit.simulation.trace import Trace
+
+WINDOWS = 100
+_COMPILED_CHUNK = 1 << 16  # steps between two looks at the progress bar and at Ctrl-C
+_INTERPRETED_CHUNK = 1 << 10
+
+Progress = Callable[[int], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A simulation was stopped by Ctrl-C; `traces` holds the runs that were finished."""
+
+    def __init__(self, traces: list[Trace]) -> None:
+        super().__init__("the simulation was interrupted")
+        self.traces = traces
+
+
+def simulate(
+    policy: Policy | str,
+    model: ClickModel,
+    *,
+    positions: int = 5,
+    steps: int,
+    runs: int = 1,
+    seed: int = 0,
+    horizon: int | None = None,
+    delay: int = 0,
+    query: str = "",
+    threads: int | None = None,
+) -> Trace:
+    """Let a policy learn from simulated users, and watch its regret.
+
+    `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
+    is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
+
+    >>> from clickbandit import BatchRank, PositionBasedModel
+    >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
+    >>> trace = simulate(BatchRank(), model, positions=3, steps=10_000, runs=2, seed=1)
+    >>> trace.regret.shape
+    (2, 100)
+    """
+    settings = parse_policy(policy) if isinstance(policy, str) else policy
+    problem = Problem(settings, model, positions=positions, horizon=horizon or steps, query=query, delay=delay)
+    task = Task(policy if isinstance(policy, str) else str(policy), problem)
+    total = steps * runs
+    with progress_bar(total, "simulating") as advance:
+        return simulate_all([task], steps=steps, runs=runs, seed=seed, threads=threads, progress=advance)[0]
+
+
+class Task(NamedTuple):
+    """A problem to simulate, and how its policy is called in the results."""
+
+    policy: str
+    problem: Problem
+
+
+def simulate_all(
+    tasks: Sequence[Task],
+    *,
+    steps: int,
+    runs: int,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress = lambda steps: None,
+) -> list[Trace]:
+    """The traces of many problems, their runs shared out over threads."""
+    for name, value in (("steps", steps), ("runs", runs)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, found {value}")
+    windows = np.arange(1, min(WINDOWS, steps) + 1) * steps // min(WINDOWS, steps)
+    stop = Event()
+    futures: list[list[Future[_Outcome | None]]] = []
+    interrupted = False
+    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
+        for task in tasks:
+            submit = [pool.submit(_simulate_run, task.problem, seed, run, windows, progress, stop) for run in range(runs)]
+            futures.append(submit)
+        try:
+            for group in futures:
+                for future in group:
+                    future.result()
+        except BaseException as error:
+            stop.set()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+            interrupted = True
+    outcomes = [[future.result() for future in group] for group in futures]
+    traces = [
+        _trace(task, windows, [outcome for outcome in group if outcome is not None])
+        for task, group in zip(tasks, outcomes, strict=True)
+        if any(group)
+    ]
+    if interrupted:
+        raise Interrupted(traces)
+    return traces
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    run: int
+    regret: FloatArray
+    clicks: FloatArray
+    final_list: list[int]
+    seconds: float
+
+
+def _simulate_run(
+    problem: Problem, seed: int, number: int, windows: IntArray, progress: Progress, stop: Event
+) -> _Outcome | None:
+    """One run, window by window; None when it was stopped."""
+    if stop.is_set():
+        return None
+    run = Run(problem, seed=seed, run=number)
+    run.advance(0)  # compiles, so that the time below is the steps' own
+    chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
+    regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
+    started = time.perf_counter()
+    for window, end in enumerate(windows):
+        first = run.step
+        while run.step < end:
+            if stop.is_set():
+                return None
+            piece = min(chunk, int(end) - run.step)
+            more_regret, more_clicks = run.advance(piece)
+            regret[window] += more_regret
+            clicks[window] += more_clicks
+            progress(piece)
+        regret[window] /= end - first
+        clicks[window] /= end - first
+    return _Outcome(number, regret, clicks, run.best(), time.perf_counter() - started)
+
+
+def _trace(task: Task, windows: IntArray, outcomes: list[_Outcome]) -> Trace:
+    return Trace(
+        policy=task.policy,
+        model=task.problem.model.name,
+        query=task.problem.query,
+        runs=np.array([outcome.run for outcome in outcomes]),
+        steps=windows,
+        regret=np.array([outcome.regret for outcome in outcomes]),
+        clicks=np.array([outcome.clicks for outcome in outcomes]),
+        final_lists=[outcome.final_list for outcome in outcomes],
+        seconds=sum(outcome.seconds for outcome in outcomes),
+    )

@@ -1,0 +1,138 @@
+"""What a simulation leaves: regret and clicks by run and window of steps."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from clickbandit.intervals import Interval, mean_interval
+from clickbandit.kernel import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import altair
+
+COLUMNS = pa.schema(
+    [
+        ("policy", pa.string()),
+        ("model", pa.string()),
+        ("query", pa.string()),
+        ("run", pa.int32()),
+        ("step", pa.int64()),
+        ("regret", pa.float64()),
+        ("clicks", pa.float64()),
+    ]
+)
+"""The columns of results: one row for each run and window of steps."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A trace in a few numbers; intervals are over runs, at 95%."""
+
+    policy: str
+    model: str
+    query: str
+    runs: int
+    steps: int
+    regret: Interval
+    """Expected regret over all steps."""
+    last_regret: Interval
+    """Expected regret a step in the last window."""
+    clicks: Interval
+    """Clicks a step."""
+    final_lists: list[list[int]]
+    """For each run, the list that the policy would show if it stopped exploring."""
+    steps_per_second: float
+    """On one core."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for JSON."""
+        intervals = {name: value._asdict() for name, value in vars(self).items() if isinstance(value, Interval)}
+        return {**asdict(self), **intervals}
+
+    def __str__(self) -> str:
+        lists = sorted({str(ranking) for ranking in self.final_lists}, key=self._count, reverse=True)
+        return "\n".join(
+            [
+                f"{self.policy} on {self.model}{' of ' + self.query if self.query else ''}: "
+                f"{self.runs} runs of {self.steps:,} steps, {self.steps_per_second:,.0f} steps a second",
+                f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f})",
+                f"  at last {self.last_regret.mean:.3g} a step ({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
+                f"clicks    {self.clicks.mean:.4f} a step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",
+                *(f"list      {ranking} in {self._count(ranking)} of {self.runs} runs" for ranking in lists),
+            ]
+        )
+
+    def _count(self, ranking: str) -> int:
+        return sum(str(other) == ranking for other in self.final_lists)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The runs of one policy against one click model."""
+
+    policy: str
+    model: str
+    query: str
+    runs: IntArray
+    """The number of each run that finished."""
+    steps: IntArray
+    """The last step of each window."""
+    regret: FloatArray
+    """By run and window: the expected regret a step, the best list's reward less that of the list shown."""
+    clicks: FloatArray
+    """By run and window: clicks a step."""
+    final_lists: list[list[int]]
+    """By run: the list that the policy would show if it stopped exploring."""
+    seconds: float
+    """Time on a core, over all runs."""
+
+    @property
+    def window_sizes(self) -> IntArray:
+        """How many steps each window has."""
+        return np.diff(self.steps, prepend=0)
+
+    @property
+    def cumulative_regret(self) -> FloatArray:
+        """By run and window: the expected regret of all steps to the window's end."""
+        return np.cumsum(self.regret * self.window_sizes, axis=1)
+
+    def summary(self) -> Summary:
+        """The trace in a few numbers."""
+        steps = int(self.steps[-1])
+        return Summary(
+            policy=self.policy,
+            model=self.model,
+            query=self.query,
+            runs=len(self.runs),
+            steps=steps,
+            regret=mean_interval(self.cumulative_regret[:, -1]),
+            last_regret=mean_interval(self.regret[:, -1]),
+            clicks=mean_interval(self.clicks @ self.window_sizes / steps),
+            final_lists=self.final_lists,
+            steps_per_second=len(self.runs) * steps / max(self.seconds, 1e-9),
+        )
+
+    def to_table(self) -> pa.Table:
+        """One row for each run and window, as an Arrow table."""
+        n_runs, n_windows = self.regret.shape
+        n = n_runs * n_windows
+        return pa.table(
+            [
+                pa.repeat(self.policy, n),
+                pa.repeat(self.model, n),
+                pa.repeat(self.query, n),
+                np.repeat(self.runs, n_windows).astype(np.int32),
+                np.tile(self.steps, n_runs),
+                self.regret.ravel(),
+                self.clicks.ravel(),
+            ],
+            schema=COLUMNS,
+        )
+
+    def plot(self) -> "altair.LayerChart":
+        """A chart of the regret a step, which shows in a notebook and saves as SVG, PNG or HTML."""
+        from clickbandit.report.charts import regret_chart
+
+        return regret_chart(self.to_table())
