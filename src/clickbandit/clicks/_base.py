@@ -130,6 +130,10 @@ class ClickModel:
             )
         return float(self._run("log_likelihood")(self.params, shown, np.asarray(clicks, np.int64)))
 
+    def best_list(self, n_positions: int) -> list[int] | None:
+        """The list with the most expected clicks, where the model's form gives it away; else None."""
+        return None
+
     def reward(self, ranking: Sequence[int]) -> float:
         """The expected number of clicks on a list."""
         return float(self.click_probability(ranking).sum())

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -74,6 +75,17 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
     return total
 
 
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """Clicks by times shown with no click above: users look no further than their first click."""
+    cells = counts.cells
+    first = cells.previous == cells.position
+    pair, n = cells.pair[first], counts.n_pairs
+    return shares({"attraction": (sums(pair, cells.clicked[first], n), sums(pair, cells.shown[first], n))}, options)
+
+
 @dataclass(frozen=True)
 class CascadeModel(ClickModel):
     """Users who click the first item that attracts them, and look no further.
@@ -84,3 +96,6 @@ class CascadeModel(ClickModel):
     """
 
     paper = "Craswell et al. 2008"
+
+    def best_list(self, n_positions: int) -> list[int]:
+        return np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions].tolist()

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._em import examination, maximise
+from clickbandit.clicks._fitting import Counts, Estimate, Options
 from clickbandit.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -62,6 +64,16 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
     return total
 
 
+# --- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(counts: Counts, options: Options) -> Estimate:
+    """EM over (query, item, position): without a click, the item did not attract or nobody looked."""
+    cells = counts.by_position
+    sizes = {"attraction": counts.n_pairs, "examination": counts.n_positions}
+    return maximise(sizes, examination(cells, cells.position), counts, options)
+
+
 @dataclass(frozen=True)
 class PositionBasedModel(ClickModel):
     """Users who examine each position with a probability of its own, whatever stands there.
@@ -79,3 +91,11 @@ class PositionBasedModel(ClickModel):
     @property
     def max_positions(self) -> int:
         return min(self.n_items, len(self.examination))
+
+    def best_list(self, n_positions: int) -> list[int]:
+        """The more attractive item where more users look."""
+        items = np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions]
+        positions = np.argsort(-np.asarray(self.examination[:n_positions]), kind="stable")
+        ranking = np.empty(n_positions, np.int64)
+        ranking[positions] = items
+        return ranking.tolist()
