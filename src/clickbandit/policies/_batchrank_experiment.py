@@ -75,9 +75,7 @@ def init(
         hoeffding=bounds == "hoeffding",
         eliminate=eliminate,
     )
-    state.end[0] = state.lacking[0] = n_items
-    state.groups[0] = state.version[0] = state.halvings[0] = 1
-    state.needed[0] = interpreted(observations_needed)(1, state.budget)
+    interpreted(make_group)(state, 0, n_items)
     return state
 
 
@@ -101,17 +99,11 @@ def make_group(state: State, start: int, end: int) -> None:
     expect(state, start, 1)
 
 
-@kernel
-def observations_needed(halvings: int, budget: float) -> int:
-    """log(L T) / delta^2 with delta = 2^-halvings."""
-    return math.ceil(budget * 4.0**halvings)
-
-
 @slow_path
 def expect(state: State, group: int, halvings: int) -> None:
-    """Set when a group is tested next."""
+    """Set when a group is tested next: after log(L T) / delta^2 observations, with delta = 2^-halvings."""
     state.halvings[group] = halvings
-    state.needed[group] = observations_needed(halvings, state.budget)
+    state.needed[group] = math.ceil(state.budget * 4.0**halvings)
     state.lacking[group] = 0
     for i in range(group, state.end[group]):
         if state.observed[state.items[i]] < state.needed[group]:

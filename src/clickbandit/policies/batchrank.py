@@ -33,8 +33,8 @@ from clickbandit.policies._sorting import sort_by_decreasing
 
 NOT_COUNTED = -1.0
 """Stands in the memo for a position whose item was only shown to fill the list."""
-FIRST_EPOCH = 64
-"""Epochs count up with the stages of a batch; no batch has that many."""
+STAGES = 64
+"""More stages than a batch can have: stage l takes more than 16 * 4^l steps."""
 
 
 class State(NamedTuple):
@@ -48,6 +48,8 @@ class State(NamedTuple):
     """By batch: where its run of items starts."""
     size: IntArray
     """By batch: how many items it has."""
+    number: IntArray
+    """By batch: how many batches had been made with it, its name in the paper."""
     stage: IntArray
     """By batch: its stage l."""
     observations: IntArray
@@ -88,7 +90,7 @@ def init(
 ) -> State:
     if horizon < 5:
         raise InputError(f"batchrank needs a horizon of at least 5 steps, found {horizon}")
-    by_batch = np.zeros((9, n_positions), np.int64)
+    by_batch = np.zeros((10, n_positions), np.int64)
     by_item = np.zeros((5, n_items), np.int64)
     state = State(
         np.arange(n_items),
@@ -103,12 +105,7 @@ def init(
         eliminate=eliminate,
     )
     state.last[:] = -1
-    state.last[0] = n_positions - 1
-    state.size[0] = state.fresh[0] = n_items
-    state.observations[0] = interpreted(stage_length)(0, state.log_horizon)
-    state.missing[0] = n_items * state.observations[0]
-    state.batches[0] = 1
-    state.epoch[0] = FIRST_EPOCH
+    interpreted(make_batch)(state, 0, n_positions - 1, 0, n_items)
     return state
 
 
@@ -117,19 +114,13 @@ def memo_size(n_items: int, n_positions: int) -> int:
     return n_positions
 
 
-@kernel
-def stage_length(stage: int, log_horizon: float) -> int:
-    """n_l = ceil(16 * 4^l * log T)."""
-    return math.ceil(16 * 4.0**stage * log_horizon)
-
-
 @slow_path
 def open_stage(state: State, batch: int, stage: int) -> None:
-    """Start a stage of a batch with zero counts."""
+    """Start a stage of a batch with zero counts: n_l = ceil(16 * 4^l * log T)."""
     state.stage[batch] = stage
-    state.observations[batch] = stage_length(stage, state.log_horizon)
+    state.observations[batch] = math.ceil(16 * 4.0**stage * state.log_horizon)
     state.missing[batch] = state.size[batch] * state.observations[batch]
-    state.epoch[batch] += 1
+    state.epoch[batch] = STAGES * state.number[batch] + stage
     state.uneven[batch] = 0
     for i in range(state.start[batch], state.start[batch] + state.size[batch]):
         item = state.items[i]
@@ -144,10 +135,10 @@ def open_stage(state: State, batch: int, stage: int) -> None:
 @slow_path
 def make_batch(state: State, first: int, last: int, start: int, size: int) -> None:
     state.batches[0] += 1
+    state.number[first] = state.batches[0]
     state.last[first] = last
     state.start[first] = start
     state.size[first] = size
-    state.epoch[first] = FIRST_EPOCH * state.batches[0] - 1
     open_stage(state, first, 0)
 
 

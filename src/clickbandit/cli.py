@@ -1,0 +1,231 @@
+"""The command line: every command is a few lines over the library."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clickbandit.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from clickbandit.queries import Query
+
+app = typer.Typer(
+    name="clickbandit",
+    help="Learn the best ranked list from clicks, without knowing how users click.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run a command; wrong input ends it with one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"clickbandit: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _number(text: str | int) -> int:
+    """A whole number that may be written like 1e6 or 1_000_000."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"expected a whole number such as 1000000 or 1e6, found {text!r}")
+
+
+Positions = Annotated[int, typer.Option(help="How many items a list shows.")]
+Steps = Annotated[int, typer.Option(parser=_number, metavar="N", help="Steps of each run, such as 1e6.")]
+
+
+@app.command()
+def simulate(
+    queries: Annotated[Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")],
+    model: Annotated[
+        list[str] | None, typer.Option(help="Click model, repeatable.", show_default="those of CM and PBM that there are")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Policy with settings, as name:key=value,key=value, or your own as file.py:Class; repeatable.",
+            show_default="batchrank, cascade-kl-ucb, ranked-exp3",
+        ),
+    ] = None,
+    query: Annotated[list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")] = None,
+    positions: Positions = 5,
+    steps: Steps = 1_000_000,
+    runs: Annotated[int, typer.Option(help="Runs of each policy on each click model.")] = 10,
+    seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
+    delay: Annotated[int, typer.Option(help="Steps by which feedback is late.")] = 0,
+    horizon: Annotated[
+        int | None, typer.Option(parser=_number, metavar="N", help="Steps that policies are tuned for.", show_default="--steps")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results here, as Parquet.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
+) -> None:
+    """Let policies learn from simulated users, and compare their regret.
+
+    For example: clickbandit simulate --queries queries.json --model PBM --policy batchrank
+    --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
+    """
+    from clickbandit.policies._base import parse_policy
+    from clickbandit.progress import progress_bar
+    from clickbandit.queries import load_queries
+    from clickbandit.simulation.run import Problem
+    from clickbandit.simulation.simulate import Interrupted, Task, simulate_all
+
+    policies = {text: parse_policy(text) for text in policy or ["batchrank", "cascade-kl-ucb", "ranked-exp3"]}
+    if not (steps >= 1 and runs >= 1):
+        raise InputError(f"--steps and --runs must be at least 1, found {steps} and {runs}")
+    chosen = _choose(load_queries(queries), query)
+    tasks = [
+        Task(
+            text,
+            Problem(
+                settings, entry.model(name), positions=positions, horizon=horizon or steps, query=entry.query, delay=delay
+            ),
+        )
+        for entry in chosen
+        for name in model or [name for name in ("CM", "PBM") if name in entry.models]
+        for text, settings in policies.items()
+    ]
+    interrupted = False
+    with _output(out, force) as results_file, _output(report, force) as report_file:
+        try:
+            with progress_bar(len(tasks) * runs * steps, "simulating") as advance:
+                traces = simulate_all(tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance)
+        except Interrupted as stopped:
+            traces, interrupted = stopped.traces, True
+        if traces:
+            import pyarrow as pa
+
+            table = pa.concat_tables([trace.to_table() for trace in traces])
+            if results_file:
+                _write_parquet(table, results_file)
+            if report_file:
+                from clickbandit.report.page import write_report
+
+                settings = {"queries": queries.name, "positions": positions, "steps": steps, "runs": runs, "seed": seed}
+                write_report(report_file, table, settings)
+    if as_json:
+        print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
+    else:
+        from clickbandit.report.tables import print_results
+
+        print_results([trace.summary() for trace in traces])
+        for path in filter(None, (out, report)):
+            print(f"written: {path}")
+    if interrupted:
+        print("clickbandit: interrupted; what is above is what was finished", file=sys.stderr)
+        raise typer.Exit(130)
+
+
+@app.command()
+def policies(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """List the policies, their settings and their papers."""
+    from dataclasses import fields
+
+    from clickbandit.policies._base import policy_class, policy_names
+
+    rows = []
+    for name in policy_names():
+        kind = policy_class(name)
+        settings = ", ".join(f"{field.name}={field.default}" for field in fields(kind))
+        rows.append({"policy": name, "settings": settings, "idea": _first_line(kind), "paper": kind.paper})
+    _print_rows(rows, as_json)
+
+
+@app.command()
+def models(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+    """List the click models, their parameters and their papers."""
+    from dataclasses import fields
+
+    from clickbandit.clicks._base import model_class, model_names
+
+    rows = []
+    for name in model_names():
+        kind = model_class(name)
+        parameters = ", ".join(field.name for field in fields(kind))
+        rows.append({"model": name, "parameters": parameters, "users": _first_line(kind), "paper": kind.paper})
+    _print_rows(rows, as_json)
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    from clickbandit.report.tables import print_table
+
+    print_table(rows)
+
+
+def _choose(queries: "list[Query]", names: list[str] | None) -> "list[Query]":
+    """The queries of these names, all without names."""
+    by_name = {query.query: query for query in queries}
+    for name in names or []:
+        if name not in by_name:
+            from clickbandit.registry import suggestion
+
+            raise InputError(f"there is no query {name!r}: {suggestion(name, by_name)}")
+    return [by_name[name] for name in names] if names else queries
+
+
+@contextmanager
+def _output(path: Path | None, force: bool) -> Iterator[Path | None]:
+    """A file beside `path` to write to, which takes its place when all went well; None without a path.
+
+    Fails before any work if the path cannot be written or would overwrite something.
+    """
+    if path is None:
+        yield None
+        return
+    if path.exists() and not force:
+        raise InputError(f"{path} exists: give another path, or --force to overwrite it")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give the path of a file in it")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    os.close(handle)
+    os.chmod(name, 0o666 & ~_umask())
+    temporary = Path(name)
+    try:
+        yield temporary
+        if temporary.stat().st_size:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write_parquet(table: "pa.Table", path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path)

@@ -1,0 +1,1 @@
+"""Results in, figures, tables and pages out; nothing here runs a simulation."""
