@@ -28,6 +28,8 @@ class ClickModel:
 
     paper: ClassVar[str] = ""
     """Where the model comes from."""
+    by_item: ClassVar[tuple[str, ...]] = ("attraction",)
+    """The parameters with a value for each item; the others are the same for all queries of a log."""
 
     attraction: Sequence[float]
     """The probability that each item attracts the user who examines it."""

@@ -53,6 +53,10 @@ class Endings(NamedTuple):
     """How many sessions of each list had no click."""
     clicked: FloatArray
     """How often each pair was clicked, last or not."""
+    ended: FloatArray
+    """How often each pair was the last click."""
+    certain: FloatArray
+    """How often each pair was surely examined: at or above a last click."""
 
 
 class Counts(Protocol):
@@ -66,6 +70,8 @@ class Counts(Protocol):
     def n_sessions(self) -> int: ...
     @property
     def cells(self) -> Cells: ...
+    @property
+    def by_position(self) -> Cells: ...
     @property
     def endings(self) -> Endings: ...
 

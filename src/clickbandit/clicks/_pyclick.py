@@ -1,16 +1,17 @@
-"""What PyClick counts in an iteration of the DBN and the CCM, for comparing with figures that were made with it.
+"""What PyClick counts in an iteration of the DBN and the CCM, to compare with figures that were made with it.
 
-It differs from exact EM (see `dbn` and `ccm`): the chance of no click below a position is taken from the top of the
-list, and a session without a click counts as read to its end. Written from the formulas, not from its code.
+It differs from exact EM (see `dbn` and `ccm`): the chance of no click below a position is taken from the top of
+the list, and a session without a click counts as read to its end. Written from formulas, not from its code.
 Chuklin, Markov, de Rijke: Click Models for Web Search (2015), chapter 4.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
+from clickbandit.clicks._em import Step, Values
 from clickbandit.clicks._fitting import Endings
 from clickbandit.kernel import FloatArray, entry_point, kernel
-
-Values = tuple[FloatArray, ...]
 
 
 @kernel
@@ -49,18 +50,34 @@ def _after(
     return num, den
 
 
+def step(count: Callable[..., None], exact: Step, endings: Endings) -> Step:
+    """The EM step that counts like PyClick, and reports the exact likelihood."""
+    scratch = np.zeros((4, int(np.diff(endings.start).max(initial=0)) + 1))
+
+    def counted(values: Values, num: Values, den: Values) -> float:
+        count(values, num, den, endings, scratch)
+        unused = tuple(map(np.zeros_like, values))
+        return exact(values, unused, unused)
+
+    return counted
+
+
 @entry_point
-def dbn_step(values: Values, num: Values, den: Values, endings: Endings) -> None:
+def dbn(values: Values, num: Values, den: Values, endings: Endings, scratch: FloatArray) -> None:
     """The DBN's counts; gamma is the one entry of the third parameter."""
     gamma = values[2][0]
     for i in range(len(endings.none)):
         start, end = endings.start[i], endings.start[i + 1]
         pair, last = endings.pair[start:end], endings.last[start:end]
-        a, s, n = values[0][pair], values[1][pair], end - start
-        silent, below = np.empty(n + 1), np.empty(n + 1)
+        n = end - start
+        a, s, silent, below = scratch[0, :n], scratch[1, :n], scratch[2], scratch[3]
+        for k in range(n):
+            a[k], s[k] = values[0][pair[k]], values[1][pair[k]]
         _silence(a, gamma, silent)
         _below(a, gamma, below)
-        further = last.sum()
+        further = 0.0
+        for k in range(n):
+            further += last[k]
         n_sessions = further + endings.none[i]
         num[2][0] += endings.none[i] * n
         den[2][0] += endings.none[i] * n
@@ -81,23 +98,27 @@ def dbn_step(values: Values, num: Values, den: Values, endings: Endings) -> None
                 went_on, decided = _after(a, k, gamma * (1 - s[k]), gamma, silent)
                 num[2][0] += last[k] * ((1 - s[k]) * gamma * t / (kept + s[k]) + went_on)
                 den[2][0] += last[k] * (kept / (kept + s[k]) + decided)
-    num[0][:] += endings.clicked
-    den[1][:] += endings.clicked
+    for d in range(len(endings.clicked)):
+        num[0][d] += endings.clicked[d]
+        den[1][d] += endings.clicked[d]
 
 
 @entry_point
-def ccm_step(values: Values, num: Values, den: Values, endings: Endings) -> None:
+def ccm(values: Values, num: Values, den: Values, endings: Endings, scratch: FloatArray) -> None:
     """The CCM's counts; tau1, tau2 and tau3 are the entries of the parameters after attraction."""
     tau1, tau2, tau3 = values[1][0], values[2][0], values[3][0]
-    onward = endings.clicked.copy()  # clicks that are not the last
     for i in range(len(endings.none)):
         start, end = endings.start[i], endings.start[i + 1]
         pair, last = endings.pair[start:end], endings.last[start:end]
-        a, n = values[0][pair], end - start
-        silent, below = np.empty(n + 1), np.empty(n + 1)
+        n = end - start
+        a, silent, below = scratch[0, :n], scratch[2], scratch[3]
+        for k in range(n):
+            a[k] = values[0][pair[k]]
         _silence(a, tau1, silent)
         _below(a, tau1, below)
-        further = last.sum()
+        further = 0.0
+        for k in range(n):
+            further += last[k]
         n_sessions = further + endings.none[i]
         num[1][0] += endings.none[i] * n
         den[1][0] += endings.none[i] * n
@@ -113,7 +134,6 @@ def ccm_step(values: Values, num: Values, den: Values, endings: Endings) -> None
             num[1][0] += further  # less the clicks among them: see below
             den[1][0] += further
             if last[k] > 0:
-                onward[d] -= last[k]
                 num[0][d] += last[k] * a[k] / (1 - goes_on * below[k + 1])
                 t = silent[n - 1 - k]
                 irrelevant, relevant = (1 - a[k]) * (tau2 * t + 1 - tau2), a[k] * (tau3 * t + 1 - tau3)
@@ -125,11 +145,15 @@ def ccm_step(values: Values, num: Values, den: Values, endings: Endings) -> None
                 went_on, decided = _after(a, k, goes_on, tau1, silent)
                 num[1][0] += last[k] * went_on
                 den[1][0] += last[k] * decided
-    for d in range(len(onward)):
-        a = values[0][d]
-        irrelevant = onward[d] * (1 - a) * tau2 / ((1 - a) * tau2 + a * tau3)
+    for d in range(len(endings.clicked)):
+        share = values[0][d]
+        onward = endings.clicked[d] - endings.ended[d]  # clicks that are not the last
+        irrelevant = onward * (1 - share) * tau2 / ((1 - share) * tau2 + share * tau3)
         num[0][d] += endings.clicked[d]
         den[0][d] += endings.clicked[d]
-        for field, times in ((1, -onward[d]), (2, irrelevant), (3, onward[d] - irrelevant)):
-            num[field][0] += times
-            den[field][0] += times
+        num[1][0] -= onward
+        den[1][0] -= onward
+        num[2][0] += irrelevant
+        den[2][0] += irrelevant
+        num[3][0] += onward - irrelevant
+        den[3][0] += onward - irrelevant

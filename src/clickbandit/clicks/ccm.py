@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clickbandit.clicks import _pyclick as pyclick
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._em import Values, maximise
 from clickbandit.clicks._fitting import Counts, Endings, Estimate, Options
-from clickbandit.clicks._pyclick import ccm_step
 from clickbandit.kernel import FloatArray, IntArray, entry_point, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -94,47 +94,44 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 
 def fit(counts: Counts, options: Options) -> Estimate:
-    """EM over lists and their last clicks. Whether a clicked item was relevant is a second draw of its attraction."""
+    """EM over lists and their last clicks; whether a clicked item was relevant is a second draw of attraction."""
     endings = counts.endings
     sizes = {"attraction": counts.n_pairs}
     sizes |= dict.fromkeys(("continue_no_click", "continue_click_irrelevant", "continue_click_relevant"), 1)
+    below = np.zeros(counts.n_positions + 1)
 
     def exact(values: Values, num: Values, den: Values) -> float:
-        return _expect(values, num, den, endings)
+        return _expect(values, num, den, endings, below)
 
-    def pyclick(values: Values, num: Values, den: Values) -> float:
-        ccm_step(values, num, den, endings)
-        return _expect(values, tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values)), endings)
-
-    return maximise(sizes, pyclick if options.compat == "pyclick" else exact, counts, options, exact)
+    step = pyclick.step(pyclick.ccm, exact, endings) if options.compat == "pyclick" else exact
+    return maximise(sizes, step, counts, options, exact)
 
 
 @entry_point
-def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float:
-    """Expected counts by one pass up and one down each list, whatever the number of its sessions."""
+def _expect(values: Values, num: Values, den: Values, endings: Endings, below: FloatArray) -> float:
+    """Expected counts by one pass up and one down each list, whatever the number of its sessions.
+
+    `below` has room for the chance of a click from each position of a list on, given that it is examined.
+    """
     attraction, tau1, tau2, tau3 = values[0], values[1][0], values[2][0], values[3][0]
-    certain = np.zeros(len(attraction))  # how often each pair was surely examined: at or above the last click
-    last = np.zeros(len(attraction))  # how often each pair was the last click
-    below = np.zeros(len(endings.pair) + 1)  # the chance of a click from a position on, given that it is examined
     total = 0.0
     for i in range(len(endings.none)):
         start, end = endings.start[i], endings.start[i + 1]
-        below[end] = 0
+        below[end - start] = 0
         reached = 0.0  # sessions whose last click is here or below
         for j in range(end - 1, start - 1, -1):
             a = attraction[endings.pair[j]]
-            below[j] = a + (1 - a) * tau1 * below[j + 1]
+            below[j - start] = a + (1 - a) * tau1 * below[j - start + 1]
             reached += endings.last[j]
         n_sessions = reached + endings.none[i]
         if endings.none[i] > 0:
-            total += endings.none[i] * math.log(1 - below[start])
+            total += endings.none[i] * math.log(1 - below[0])
         quiet = endings.none[i]  # sessions that examine this position and click nothing from here on
         for j in range(start, end):
-            d, here, more = endings.pair[j], endings.last[j], below[j + 1]
+            d, here, more = endings.pair[j], endings.last[j], below[j - start + 1]
             a = attraction[d]
             den[0][d] += n_sessions
-            num[0][d] += (n_sessions - reached - quiet) * a  # where not examined: as likely as ever
-            certain[d] += reached
+            num[0][d] += (n_sessions - reached - quiet) * a  # where not examined
             reached -= here
             went_on = quiet * tau1 * (1 - more) / (1 - tau1 * more)
             num[1][0] += reached + went_on  # less the clicks among those that reached further: see below
@@ -143,7 +140,6 @@ def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float
                 silent = 1 - (tau2 * (1 - a) + tau3 * a) * more  # the chance of no click after the one here
                 share = here / silent
                 total += here * math.log(silent)
-                last[d] += here
                 num[0][d] += share * a * (1 - tau3 * more)
                 num[2][0] += share * (1 - a) * tau2 * (1 - more)
                 den[2][0] += share * (1 - a) * (1 - tau2 * more)
@@ -153,7 +149,7 @@ def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float
             quiet = went_on
     for d in range(len(attraction)):
         a, clicked = attraction[d], endings.clicked[d]
-        more = clicked - last[d]  # clicks after which the user went on, and clicked again
+        more = clicked - endings.ended[d]  # clicks after which the user went on, and clicked again
         onward = tau2 * (1 - a) + tau3 * a
         relevant = more * tau3 * a / onward
         num[0][d] += clicked + relevant
@@ -166,8 +162,8 @@ def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float
         den[3][0] += relevant
         if clicked > 0:
             total += clicked * math.log(a)
-        if certain[d] > clicked:
-            total += (certain[d] - clicked) * (math.log(1 - a) + math.log(tau1))
+        if endings.certain[d] > clicked:
+            total += (endings.certain[d] - clicked) * (math.log(1 - a) + math.log(tau1))
         if more > 0:
             total += more * math.log(onward)
     return total

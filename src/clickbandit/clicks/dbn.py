@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from clickbandit.clicks import _pyclick as pyclick
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._em import Values, maximise
 from clickbandit.clicks._fitting import Counts, Endings, Estimate, Options
-from clickbandit.clicks._pyclick import dbn_step
 from clickbandit.kernel import FloatArray, IntArray, entry_point, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -92,45 +92,42 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 
 def fit(counts: Counts, options: Options) -> Estimate:
-    """EM over lists and their last clicks: below the last click, did the user stop, or see nothing to click?"""
+    """EM over lists and their last clicks: did users stop there, or go on and like nothing?"""
     endings = counts.endings
     sizes = {"attraction": counts.n_pairs, "satisfaction": counts.n_pairs, "continuation": 1}
+    below = np.zeros(counts.n_positions + 1)
 
     def exact(values: Values, num: Values, den: Values) -> float:
-        return _expect(values, num, den, endings)
+        return _expect(values, num, den, endings, below)
 
-    def pyclick(values: Values, num: Values, den: Values) -> float:
-        dbn_step(values, num, den, endings)
-        return _expect(values, tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values)), endings)
-
-    return maximise(sizes, pyclick if options.compat == "pyclick" else exact, counts, options, exact)
+    step = pyclick.step(pyclick.dbn, exact, endings) if options.compat == "pyclick" else exact
+    return maximise(sizes, step, counts, options, exact)
 
 
 @entry_point
-def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float:
-    """Expected counts by one pass up and one down each list, whatever the number of its sessions."""
+def _expect(values: Values, num: Values, den: Values, endings: Endings, below: FloatArray) -> float:
+    """Expected counts by one pass up and one down each list, whatever the number of its sessions.
+
+    `below` has room for the chance of a click from each position of a list on, given that it is examined.
+    """
     attraction, satisfaction, gamma = values[0], values[1], values[2][0]
-    certain = np.zeros(len(attraction))  # how often each pair was surely examined: at or above the last click
-    last = np.zeros(len(attraction))  # how often each pair was the last click
-    below = np.zeros(len(endings.pair) + 1)  # the chance of a click from a position on, given that it is examined
-    total = 0.0
+    total = onward = 0.0
     for i in range(len(endings.none)):
         start, end = endings.start[i], endings.start[i + 1]
-        below[end] = 0
+        below[end - start] = 0
         reached = 0.0  # sessions whose last click is here or below
         for j in range(end - 1, start - 1, -1):
             a = attraction[endings.pair[j]]
-            below[j] = a + (1 - a) * gamma * below[j + 1]
+            below[j - start] = a + (1 - a) * gamma * below[j - start + 1]
             reached += endings.last[j]
         n_sessions = reached + endings.none[i]
         if endings.none[i] > 0:
-            total += endings.none[i] * math.log(1 - below[start])
+            total += endings.none[i] * math.log(1 - below[0])
         quiet = endings.none[i]  # sessions that examine this position and click nothing from here on
         for j in range(start, end):
-            d, here, more = endings.pair[j], endings.last[j], below[j + 1]
+            d, here, more = endings.pair[j], endings.last[j], below[j - start + 1]
             den[0][d] += n_sessions
-            num[0][d] += (n_sessions - reached - quiet) * attraction[d]  # where not examined: as likely as ever
-            certain[d] += reached
+            num[0][d] += (n_sessions - reached - quiet) * attraction[d]  # where not examined
             reached -= here
             went_on = quiet * gamma * (1 - more) / (1 - gamma * more)
             den[2][0] += reached + quiet
@@ -138,23 +135,23 @@ def _expect(values: Values, num: Values, den: Values, endings: Endings) -> float
                 s = satisfaction[d]
                 silent = 1 - (1 - s) * gamma * more  # the chance of no click after the one here
                 total += here * math.log(silent)
-                last[d] += here
                 num[1][d] += here * s / silent
                 den[2][0] += here * (1 - s / silent)
                 went_on += here * gamma * (1 - s) * (1 - more) / silent
             num[2][0] += reached + went_on
-            total += reached * math.log(gamma)
+            onward += reached
             quiet = went_on
+    total += onward * math.log(gamma)
     for d in range(len(attraction)):
         clicked = endings.clicked[d]
         num[0][d] += clicked
         den[1][d] += clicked
         if clicked > 0:
             total += clicked * math.log(attraction[d])
-        if certain[d] > clicked:
-            total += (certain[d] - clicked) * math.log(1 - attraction[d])
-        if clicked > last[d]:
-            total += (clicked - last[d]) * math.log(1 - satisfaction[d])
+        if endings.certain[d] > clicked:
+            total += (endings.certain[d] - clicked) * math.log(1 - attraction[d])
+        if clicked > endings.ended[d]:
+            total += (clicked - endings.ended[d]) * math.log(1 - satisfaction[d])
     return total
 
 
@@ -168,6 +165,7 @@ class DynamicBayesianModel(ClickModel):
     """
 
     paper = "Chapelle, Zhang 2009"
+    by_item = ("attraction", "satisfaction")
 
     satisfaction: Sequence[float]
     """The probability that each item satisfies the user who clicked it."""

@@ -108,6 +108,7 @@ class SimplifiedDynamicBayesianModel(ClickModel):
     """
 
     paper = "Chapelle, Zhang 2009"
+    by_item = ("attraction", "satisfaction")
 
     satisfaction: Sequence[float]
     """The probability that each item satisfies the user who clicked it."""

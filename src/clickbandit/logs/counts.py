@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from clickbandit.clicks._fitting import Cells, Endings, sums
 from clickbandit.errors import InputError
@@ -46,6 +47,8 @@ class Counts:
     alphabetical order, whatever the order of the log.
     """
 
+    kind = "lists"
+
     def __init__(self, database: Database, reading: Reading) -> None:
         self._database = database
         self.reading = reading
@@ -78,6 +81,16 @@ class Counts:
         return int(self._database.value("SELECT count(*) FROM pairs"))
 
     @cached_property
+    def n_sessions_with_repeats(self) -> int:
+        """How many lists showed an item twice."""
+        return int(
+            self._database.value("""
+                SELECT coalesce(sum(sessions), 0) FROM patterns JOIN lists USING (list)
+                WHERE len(items) <> len(list_distinct(items))
+            """)
+        )
+
+    @cached_property
     def n_positions(self) -> int:
         """The length of the longest list."""
         return int(self._database.value("SELECT coalesce(max(position) + 1, 0) FROM places"))
@@ -86,6 +99,17 @@ class Counts:
     def pairs(self) -> pa.Table:
         """Every `query` and `item` that was shown, in alphabetical order."""
         return self._table("SELECT query, item FROM pairs ORDER BY pair")
+
+    @cached_property
+    def query_sessions(self) -> tuple[list[str], IntArray]:
+        """All queries in alphabetical order, and how many lists were shown for each."""
+        columns = self._table(self._query_sessions)
+        return columns["query"].to_pylist(), columns["sessions"].to_numpy()
+
+    _query_sessions = """
+        SELECT query, sum(sessions)::BIGINT AS sessions FROM patterns JOIN lists USING (list)
+        GROUP BY query ORDER BY query
+    """
 
     @property
     def table(self) -> pa.Table:
@@ -118,6 +142,11 @@ class Counts:
         return Cells(*(columns[name] for name in Cells._fields))
 
     @cached_property
+    def by_position(self) -> Cells:
+        """Counts by item and position."""
+        return self.cells.by_position()
+
+    @cached_property
     def endings(self) -> Endings:
         """Counts of each list's last clicks."""
         columns = self._database.arrays("""
@@ -126,12 +155,17 @@ class Counts:
             FROM patterns GROUP BY ALL
         """)
         start, pair = self._places
-        clicked = columns["last"] >= 0
+        some = columns["last"] >= 0
         last, none = np.zeros(len(pair)), np.zeros(len(start) - 1)
-        last[start[columns["list"][clicked]] + columns["last"][clicked]] = columns["sessions"][clicked]
-        none[columns["list"][~clicked]] = columns["sessions"][~clicked]
-        cells = self.cells
-        return Endings(start, pair, last, none, sums(cells.pair, cells.clicked, self.n_pairs))
+        last[start[columns["list"][some]] + columns["last"][some]] = columns["sessions"][some]
+        none[columns["list"][~some]] = columns["sessions"][~some]
+        below = np.append(
+            np.cumsum(last[::-1])[::-1], 0
+        )  # last clicks here or below, in this list or a later one
+        reached = below[:-1] - np.repeat(below[start[1:]], np.diff(start))
+        certain, ended = (sums(pair, times, self.n_pairs) for times in (reached, last))
+        clicked = sums(self.cells.pair, self.cells.clicked, self.n_pairs)
+        return Endings(start, pair, last, none, clicked, ended, certain)
 
     @cached_property
     def patterns(self) -> Patterns:
@@ -142,7 +176,7 @@ class Counts:
     @cached_property
     def impressions(self) -> IntArray:
         """How often each pair was shown."""
-        return sums(self.cells.pair, self.cells.shown, self.n_pairs).astype(np.int64)
+        return sums(self.by_position.pair, self.by_position.shown, self.n_pairs).astype(np.int64)
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
@@ -153,47 +187,53 @@ class Counts:
     # --- files ---
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the counts as Parquet: a row for each list, with its patterns of clicks and their sessions."""
+        """Write the counts as Parquet, all or nothing."""
         path = Path(path)
+        sql = self._saved()
+        note = json.dumps({"kind": self.kind, "reading": self.reading.as_dict()}).replace("'", "''")
         try:
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".clickbandit-") as folder:
                 part = Path(folder) / "counts.parquet"
-                metadata = json.dumps(self.reading.as_dict()).replace("'", "''")
                 self._database.run(f"""
-                    COPY (SELECT query, any_value(items) AS items, list(clicks ORDER BY clicks) AS clicks,
-                                 list(sessions ORDER BY clicks) AS sessions
-                          FROM patterns JOIN lists USING (list) GROUP BY list, query ORDER BY list)
-                    TO '{_quoted(part)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{reading: '{metadata}'}})
+                    COPY ({sql}) TO '{_quoted(part)}'
+                    (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{clickbandit: '{note}'}})
                 """)
                 os.replace(part, path)
         except (OSError, duckdb.IOException) as error:
             raise InputError(f"the counts cannot be written to {path}: {error}") from error
 
-    @classmethod
-    def load(cls, *paths: str | PathLike[str], memory_limit: str | int = "2GiB") -> "Counts":
+    @staticmethod
+    def load(*paths: str | PathLike[str], memory_limit: str | int = "2GiB") -> "Counts":
         """Read counts that were saved; those of several files are added up."""
         database = Database(memory_limit)
+        notes = [_read_note(Path(path)) for path in paths]
+        kinds = sorted({note["kind"] for note in notes})
+        if len(kinds) != 1:
+            raise InputError("expected counts of one kind, found some of whole lists and some by item")
+        (kind,) = [kind for kind in (Counts, *Counts.__subclasses__()) if kind.kind == kinds[0]]
+        sources = [f"read_parquet('{_quoted(Path(path))}')" for path in paths]
+        reading = sum((Reading.from_dict(note["reading"]) for note in notes), Reading())
+        return kind._loaded(database, sources, reading)
+
+    def _saved(self) -> str:
+        """A row for each list, with its patterns of clicks and their sessions."""
+        return """
+            SELECT query, any_value(items) AS items, list(clicks ORDER BY clicks) AS clicks,
+                   list(sessions ORDER BY clicks) AS sessions
+            FROM patterns JOIN lists USING (list) GROUP BY list, query ORDER BY list
+        """
+
+    @classmethod
+    def _loaded(cls, database: Database, sources: list[str], reading: Reading) -> "Counts":
         open_tally(database)
-        reading = Reading()
-        for path in map(Path, paths):
-            try:
-                found = database.run(
-                    "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE decode(key) = 'reading'",
-                    [str(path)],
-                )
-                if not found:
-                    raise InputError(f"{path} is not a file of saved counts: count its log with count_log")
-                database.run(f"""
-                    CREATE OR REPLACE TEMP TABLE saved AS
-                    SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, *
-                    FROM read_parquet('{_quoted(path)}');
-                    INSERT INTO seen_lists SELECT list, query, items FROM saved;
-                    INSERT INTO seen_clicks SELECT list, unnest(clicks), unnest(sessions) FROM saved;
-                    DROP TABLE saved
-                """)
-            except duckdb.Error as error:
-                raise InputError(f"the counts in {path} cannot be read: {error}") from error
-            reading += Reading.from_dict(json.loads(found[0][0]))
+        for source in sources:
+            database.run(f"""
+                CREATE OR REPLACE TEMP TABLE saved AS
+                SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, * FROM {source};
+                INSERT INTO seen_lists SELECT list, query, items FROM saved;
+                INSERT INTO seen_clicks SELECT list, unnest(clicks), unnest(sessions) FROM saved;
+                DROP TABLE saved
+            """)
         close_tally(database)
         return cls(database, reading)
 
@@ -205,8 +245,21 @@ class Counts:
             other.save(second)
             return Counts.load(first, second, memory_limit=self._database.memory_limit)
 
+    def __add__(self, other: "Counts") -> "Counts":
+        return self.merge(other)
+
     def _table(self, sql: str) -> pa.Table:
         return self._database.connection.sql(sql).to_arrow_table()
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        return dict(json.loads(metadata[b"clickbandit"]))
+    except OSError as error:
+        raise InputError(f"the counts in {path} cannot be read: {error}") from error
+    except (KeyError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} is not a file of saved counts: make one with Counts.save") from error
 
 
 def _quoted(path: Path) -> str:

@@ -5,7 +5,7 @@ import glob
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -32,6 +32,8 @@ class Block:
     """How far into the file, as it lies on disk, the block ends."""
     undecodable: tuple[int, ...] = ()
     """The numbers of lines that were not UTF-8 (the bytes that were not are replaced)."""
+    unended: bool = False
+    """The last line had no line end."""
     truncated: bool = False
     """The file's compressed data ended too early: this block is the last that could be read."""
 
@@ -96,7 +98,8 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
         except (EOFError, zlib.error, OSError):
             truncated = True
     if rest or truncated:
-        yield _block(rest and rest + b"\n", n, at, truncated)
+        block = _block(rest and rest + b"\n", n, at)
+        yield replace(block, unended=bool(rest), truncated=truncated)
 
 
 def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, int]]:
@@ -132,7 +135,7 @@ def _gunzip(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
         raise EOFError
 
 
-def _block(data: bytes, first: int, at: int, truncated: bool = False) -> Block:
+def _block(data: bytes, first: int, at: int) -> Block:
     if b"\r\n" in data:
         data = data.replace(b"\r\n", b"\n")
     undecodable: tuple[int, ...] = ()
@@ -149,7 +152,7 @@ def _block(data: bytes, first: int, at: int, truncated: bool = False) -> Block:
     n_lines = len(starts) - 1
     lines = pa.LargeStringArray.from_buffers(n_lines, pa.py_buffer(starts), pa.py_buffer(text))
     numbers = pa.array(np.arange(first, first + n_lines))
-    return Block(pa.table({"n": numbers, "line": lines}), at, undecodable, truncated)
+    return Block(pa.table({"n": numbers, "line": lines}), at, undecodable)
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -11,7 +11,7 @@ EXPLANATIONS = {
     "empty lists": "dropped: nothing was shown",
     "lists longer than 64": "dropped: at most 64 positions are counted",
     "lists with an item twice": "kept: a click goes to the item's first place",
-    "broken impressions": "dropped: positions are not 1, 2, .. once each, or the query changes",
+    "broken impressions": "dropped: positions are not 1, 2, .. once each, or a row is not usable",
     "files without a last line end": "the last line was read as it stands, and may be cut short",
     "files cut short": "the compressed data broke off: what came before was read",
 }

@@ -6,7 +6,9 @@ lowest for position 1. Sessions that showed the same list and clicked alike are 
 """
 
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,12 +51,13 @@ class Database:
 
     def __init__(self, memory_limit: str | int = "2GiB") -> None:
         n_bytes = parse_memory(memory_limit)
-        self._spill = tempfile.TemporaryDirectory(prefix="clickbandit-")
+        spill = tempfile.mkdtemp(prefix="clickbandit-")
+        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         self.memory_limit = memory_limit
         self.connection = duckdb.connect(
             config={
                 "memory_limit": f"{max(n_bytes - _OURS, n_bytes // 3)}B",
-                "temp_directory": self._spill.name,
+                "temp_directory": spill,
                 "preserve_insertion_order": False,
             }
         )

@@ -63,6 +63,8 @@ class YandexReader:
         self.database, self.path, self.parse, self.strict = database, path, parse, strict
         self.reading = Reading(files=1)
         self._attributed = 0
+        self.n_shown = 0
+        """How many lists were read so far."""
         database.run("""
             CREATE OR REPLACE TEMP TABLE shown (session VARCHAR, n BIGINT, list UHUGEINT, clicks UBIGINT);
             CREATE OR REPLACE TEMP TABLE homeless (session VARCHAR, n BIGINT, target VARCHAR);
@@ -93,6 +95,7 @@ class YandexReader:
             FROM asked GROUP BY list;
         """)
         self._attributed += self.database.value("SELECT count(*) FROM placed")
+        self.n_shown += self.database.value("SELECT count(*) FROM asked")
 
     def finish(self) -> Reading:
         """Find the lists of clicks that stand in other blocks, and hand over the file's counts."""
@@ -129,6 +132,11 @@ class YandexReader:
                 "UPDATE parsed SET problem = 'bytes that are not UTF-8' WHERE n IN (SELECT unnest(?))",
                 [list(block.undecodable)],
             )
+        if block.truncated:
+            if self.strict:
+                raise InputError(f"{self.path} breaks off within its compressed data: get it again")
+            reading.note("files cut short", 1)
+        reading.note("files without a last line end", block.unended)
         problems = self.database.run("""
             SELECT n, problem, count(*) OVER () FROM parsed WHERE problem IS NOT NULL ORDER BY n LIMIT 10
         """)
