@@ -42,7 +42,7 @@ _HOMES = {
     "Run": "simulation.run",
     "simulate": "simulation.simulate",
 }
-__all__ = list(_HOMES)  # noqa: PLE0604
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -54,9 +54,12 @@ Steps = Annotated[int, typer.Option(parser=_number, metavar="N", help="Steps of 
 
 @app.command()
 def simulate(
-    queries: Annotated[Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")],
+    queries: Annotated[
+        Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")
+    ],
     model: Annotated[
-        list[str] | None, typer.Option(help="Click model, repeatable.", show_default="those of CM and PBM that there are")
+        list[str] | None,
+        typer.Option(help="Click model, repeatable.", show_default="those of CM and PBM that there are"),
     ] = None,
     policy: Annotated[
         list[str] | None,
@@ -65,14 +68,19 @@ def simulate(
             show_default="batchrank, cascade-kl-ucb, ranked-exp3",
         ),
     ] = None,
-    query: Annotated[list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
+    ] = None,
     positions: Positions = 5,
     steps: Steps = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs of each policy on each click model.")] = 10,
     seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
     delay: Annotated[int, typer.Option(help="Steps by which feedback is late.")] = 0,
     horizon: Annotated[
-        int | None, typer.Option(parser=_number, metavar="N", help="Steps that policies are tuned for.", show_default="--steps")
+        int | None,
+        typer.Option(
+            parser=_number, metavar="N", help="Steps that policies are tuned for.", show_default="--steps"
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the results here, as Parquet.")] = None,
@@ -99,7 +107,12 @@ def simulate(
         Task(
             text,
             Problem(
-                settings, entry.model(name), positions=positions, horizon=horizon or steps, query=entry.query, delay=delay
+                settings,
+                entry.model(name),
+                positions=positions,
+                horizon=horizon or steps,
+                query=entry.query,
+                delay=delay,
             ),
         )
         for entry in chosen
@@ -110,7 +123,9 @@ def simulate(
     with _output(out, force) as results_file, _output(report, force) as report_file:
         try:
             with progress_bar(len(tasks) * runs * steps, "simulating") as advance:
-                traces = simulate_all(tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance)
+                traces = simulate_all(
+                    tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance
+                )
         except Interrupted as stopped:
             traces, interrupted = stopped.traces, True
         if traces:
@@ -122,7 +137,13 @@ def simulate(
             if report_file:
                 from clickbandit.report.page import write_report
 
-                settings = {"queries": queries.name, "positions": positions, "steps": steps, "runs": runs, "seed": seed}
+                settings = {
+                    "queries": queries.name,
+                    "positions": positions,
+                    "steps": steps,
+                    "runs": runs,
+                    "seed": seed,
+                }
                 write_report(report_file, table, settings)
     if as_json:
         print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
@@ -163,7 +184,9 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
     for name in model_names():
         kind = model_class(name)
         parameters = ", ".join(field.name for field in fields(kind))
-        rows.append({"model": name, "parameters": parameters, "users": _first_line(kind), "paper": kind.paper})
+        rows.append(
+            {"model": name, "parameters": parameters, "users": _first_line(kind), "paper": kind.paper}
+        )
     _print_rows(rows, as_json)
 
 

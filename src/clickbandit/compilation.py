@@ -32,7 +32,15 @@ Part = ModuleType | Mapping[str, Any]
 """Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
 
 _PACKAGE = Path(__file__).parent
-_KERNEL_SOURCES = ("kernel.py", "bounds.py", "compilation.py", "enumeration.py", "policies", "clicks", "simulation")
+_KERNEL_SOURCES = (
+    "kernel.py",
+    "bounds.py",
+    "compilation.py",
+    "enumeration.py",
+    "policies",
+    "clicks",
+    "simulation",
+)
 _KEEP_UNUSED = 30 * 24 * 3600  # seconds after which the code of older sources is thrown away
 _loaded: dict[Path, ModuleType] = {}
 
@@ -46,12 +54,16 @@ def specialise(template: str, *, compiled: bool = True, **parts: Part) -> Module
     if compiled and all(isinstance(part, ModuleType) and _file(part) for part in parts.values()):
         modules = {name: part.__name__ for name, part in parts.items() if isinstance(part, ModuleType)}
         for name, module in modules.items():
-            text, n = re.subn(rf"from \S+ import (.*?) +# {name}$", rf"from {module} import \1", text, flags=re.M)
+            text, n = re.subn(
+                rf"from \S+ import (.*?) +# {name}$", rf"from {module} import \1", text, flags=re.M
+            )
             if n != 1:
                 raise ValueError(f"{template} must have one import marked # {name}, found {n}")
         stem = "__".join([template.rpartition(".")[2], *(m.rpartition(".")[2] for m in modules.values())])
         try:
-            return _import_cached(text, stem, [part for part in parts.values() if isinstance(part, ModuleType)])
+            return _import_cached(
+                text, stem, [part for part in parts.values() if isinstance(part, ModuleType)]
+            )
         except OSError:  # no folder to write to: compile anew each time
             pass
     return _in_memory(template, text, parts, compiled)
@@ -59,7 +71,8 @@ def specialise(template: str, *, compiled: bool = True, **parts: Part) -> Module
 
 def _source(template: str) -> str:
     spec = importlib.util.find_spec(template)
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
@@ -96,7 +109,8 @@ def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
             file.write(text)
         os.replace(temporary, path)
     spec = importlib.util.spec_from_file_location(f"clickbandit_cache.{path.parent.name}.{stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # numba looks there when it loads the machine code
     spec.loader.exec_module(module)
@@ -113,7 +127,11 @@ def _folder(parts: list[ModuleType]) -> Path:
             for neighbour in sorted(_imported_from(file.parent)):
                 digest.update(neighbour.read_bytes())
     home = os.environ.get("CLICKBANDIT_CACHE")
-    root = Path(home) if home else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit"
+    root = (
+        Path(home)
+        if home
+        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit"
+    )
     folder = root / digest.hexdigest()[:20]
     if not folder.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

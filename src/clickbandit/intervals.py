@@ -18,18 +18,18 @@ class Interval(NamedTuple):
     high: float
 
 
-def mean_interval(values: Sequence[float] | FloatArray) -> Interval:
-    """The mean of independent values with Student's interval.
+def mean_interval(values: Sequence[float] | FloatArray, least: float = -math.inf) -> Interval:
+    """The mean of independent values with Student's interval, cut off at the least that it can be.
 
-    >>> mean_interval([1.0, 2.0, 3.0])
-    Interval(mean=2.0, low=-0.484, high=4.484)
+    >>> [round(value, 3) for value in mean_interval([1.0, 2.0, 3.0])]
+    [2.0, -0.484, 4.484]
     """
     values = np.asarray(values, float)
     mean = float(values.mean())
     if len(values) < 2:
         return Interval(mean, mean, mean)
     radius = student_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return Interval(mean, mean - radius, mean + radius)
+    return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
 
 
 @cache

@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # `_nrt=False`: kernels make no arrays. They need none, and numba then need not count references to those in a
 # state at every use, which would take most of a step's time.
-_OPTIONS = {"error_model": "numpy", "_nrt": False}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 
 def kernel(function: Function) -> Function:

@@ -18,7 +18,9 @@ def progress_bar(total: int, doing: str, unit: str = "steps") -> Iterator[Callab
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{_short(task.speed or 0)} {unit}/s" if task.speed else "compiling, once", style="cyan")
+            return Text(
+                f"{_short(task.speed or 0)} {unit}/s" if task.speed else "compiling, once", style="cyan"
+            )
 
     console = Console(file=sys.stderr)
     bar = Progress(

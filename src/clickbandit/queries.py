@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel, model_class
+from clickbandit.clicks._base import ClickModel, model_class, model_names
 from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
@@ -30,21 +30,35 @@ class Query:
     models: dict[str, ClickModel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        duplicate = next((item for i, item in enumerate(self.items) if item in self.items[:i]), None)
+        if len(self.items) == 0:
+            raise InputError(f"query {self.query}: items must name at least one item, found none")
+        duplicate = _first_duplicate(self.items)
         if duplicate is not None:
             raise InputError(f"query {self.query}: items must differ, found {duplicate!r} twice")
         for name, model in self.models.items():
             if model.n_items != len(self.items):
-                raise InputError(
-                    f"query {self.query}: {name} attraction must have {len(self.items)} values, one for each item, "
-                    f"found {model.n_items}"
-                )
+                raise InputError(f"query {self.query}: {_wrong_length(name, model.n_items, len(self.items))}")
 
     def model(self, name: str) -> ClickModel:
         """One of the query's click models, or an error that says which it has."""
         if name not in self.models:
-            raise InputError(f"query {self.query} has no model {name}: it has {', '.join(self.models) or 'none'}")
+            raise InputError(
+                f"query {self.query} has no model {name}: it has {', '.join(self.models) or 'none'}"
+            )
         return self.models[name]
+
+
+def _first_duplicate(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _wrong_length(model: str, found: int, n_items: int) -> str:
+    return f"{model}: attraction must have a value for each of the {n_items} items, found {found}"
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -56,24 +70,35 @@ def load_queries(path: str | Path) -> list[Query]:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the queries file {path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"the queries file {path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InputError(f'the queries file {path} must be a JSON object with "format": "{FORMAT}"')
+    if not isinstance(data, dict):
+        raise InputError(f"the queries file {path} must be a JSON object, found {_short(data)}")
+    if data.get("format") != FORMAT:
+        raise InputError(
+            f'the queries file {path} must have format "{FORMAT}", found {_short(data.get("format"))}'
+        )
     if data.get("version") != VERSION:
-        raise InputError(f"the queries file {path} must have version {VERSION}, found {data.get('version')!r}")
+        raise InputError(
+            f"the queries file {path} must have version {VERSION}, found {_short(data.get('version'))}"
+        )
     if not isinstance(data.get("queries"), list) or not data["queries"]:
-        raise InputError(f"the queries file {path} must hold a list of queries, found none")
+        raise InputError(
+            f"the queries file {path} must have a list of queries, found {_short(data.get('queries'))}"
+        )
     queries = [_read_query(entry, number) for number, entry in enumerate(data["queries"], 1)]
-    names = [query.query for query in queries]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the queries file {path} has the query {name} {names.count(name)} times")
+    duplicate = _first_duplicate(query.query for query in queries)
+    if duplicate is not None:
+        raise InputError(f"query {duplicate} is twice in the queries file {path}: give each query once")
     return queries
 
 
 def save_queries(path: str | Path, queries: Iterable[Query], description: str = "") -> None:
     """Write queries as a JSON file that `load_queries` reads."""
+    queries = list(queries)
+    duplicate = _first_duplicate(query.query for query in queries)
+    if duplicate is not None:
+        raise InputError(f"query {duplicate} is twice among the queries to save: give each query once")
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -82,46 +107,85 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
             {
                 "query": query.query,
                 "items": list(query.items),
-                "models": {name: _model_fields(model) for name, model in query.models.items()},
+                "models": {
+                    name: _model_fields(query.query, name, model) for name, model in query.models.items()
+                },
             }
             for query in queries
         ],
     }
-    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(data, indent=1) + "\n"
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"the queries file {path} cannot be written: {error.strerror or error}") from error
 
 
-def _model_fields(model: ClickModel) -> dict[str, Any]:
+def _model_fields(query: str, name: str, model: ClickModel) -> dict[str, Any]:
+    if name not in model_names() or type(model) is not model_class(name):
+        raise InputError(
+            f"query {query}: {name} is a {type(model).__name__}, which a queries file cannot hold under this "
+            f"name: save one of {', '.join(model_names())}"
+        )
     return {part.name: getattr(model, part.name) for part in fields(model)}
 
 
 def _read_query(entry: Any, number: int) -> Query:
-    if not isinstance(entry, dict) or not isinstance(entry.get("query"), str):
-        raise InputError(f'query number {number} must be an object with a text "query"')
-    name = entry["query"]
+    if not isinstance(entry, dict):
+        raise InputError(f"query number {number} must be a JSON object, found {_short(entry)}")
+    name = entry.get("query")
+    if not isinstance(name, str):
+        raise InputError(f"query number {number}: query must be a text, its name, found {_short(name)}")
     for key, kind in (("items", list), ("models", dict)):
         if not isinstance(entry.get(key), kind):
-            raise InputError(f"query {name}: {key} must be given, as a JSON {'list' if kind is list else 'object'}")
+            expected = "list" if kind is list else "object"
+            raise InputError(f"query {name}: {key} must be a JSON {expected}, found {_short(entry.get(key))}")
     for item in entry["items"]:
         if not isinstance(item, str):
-            raise InputError(f"query {name}: items must be texts, found {item!r}")
-    return Query(name, entry["items"], {key: _read_model(name, key, value) for key, value in entry["models"].items()})
+            raise InputError(f"query {name}: items must be texts, found {_short(item)}")
+    query = Query(name, entry["items"])
+    for key, values in entry["models"].items():
+        query.models[key] = _read_model(query, key, values)
+    return query
 
 
-def _read_model(query: str, name: str, values: Any) -> ClickModel:
+def _read_model(query: Query, name: str, values: Any) -> ClickModel:
     try:
         kind = model_class(name)
         known = [part.name for part in fields(kind)]
         if not isinstance(values, dict):
-            raise InputError(f"{name} must be an object with {', '.join(known)}")
+            raise InputError(f"{name} must be an object with {', '.join(known)}, found {_short(values)}")
         for key in known:
             if key not in values:
                 raise InputError(f"{name}: {key} is missing")
         for key in values:
             if key not in known:
                 raise InputError(f"{name}: there is no field {key}: it has {', '.join(known)}")
+        for key in known:
+            _refuse_booleans(f"{name}: {key}", values[key])
+        attraction = values["attraction"]
+        if isinstance(attraction, list) and len(attraction) != len(query.items):
+            # found here, before the model measures its other fields by its attraction
+            raise InputError(_wrong_length(name, len(attraction), len(query.items)))
         return kind(**values)
     except InputError as error:
-        raise InputError(f"query {query}: {error}") from error
+        raise InputError(f"query {query.query}: {error}") from error
+
+
+def _refuse_booleans(what: str, value: Any) -> None:
+    """JSON's true and false would pass as 1 and 0."""
+    if isinstance(value, bool):
+        raise InputError(f"{what} must hold probabilities between 0 and 1, found {json.dumps(value)}")
+    for entry in value if isinstance(value, list) else ():
+        _refuse_booleans(what, entry)
+
+
+def _short(value: Any) -> str:
+    """A value from a file as it may stand in a sentence."""
+    if value is None:
+        return "none"
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # --- the best list ------------------------------------------------------------------------------------------
@@ -140,22 +204,38 @@ def n_lists(model: ClickModel, positions: int) -> int:
     return math.perm(model.n_items, positions)
 
 
+def evaluate(model: ClickModel, lists: IntArray) -> Lists:
+    """What users do on these lists, a row each, in compiled code."""
+    model.check_positions(lists.shape[1])
+    module = specialise("clickbandit.enumeration", model=model.module)
+    result = Lists(np.ascontiguousarray(lists), np.empty(lists.shape), np.empty(lists.shape))
+    module.evaluate(model.params, *result)
+    return result
+
+
 def all_lists(model: ClickModel, positions: int) -> Iterator[Lists]:
     """All lists, in lexicographic order, in pieces that fit in memory."""
-    module = specialise("clickbandit.enumeration", model=model.module)
     total = n_lists(model, positions)
     for first in range(0, total, _CHUNK):
-        size = min(_CHUNK, total - first)
-        piece = Lists(np.empty((size, positions), np.int64), np.empty((size, positions)), np.empty((size, positions)))
-        module.tabulate(model.params, model.n_items, first, *piece)
-        yield piece
+        numbers = np.arange(first, min(first + _CHUNK, total))
+        yield evaluate(model, _numbered_lists(numbers, model.n_items, positions))
+
+
+def _numbered_lists(numbers: IntArray, n_items: int, positions: int) -> IntArray:
+    """The lists with these numbers in lexicographic order."""
+    lists = np.empty((len(numbers), positions), np.int64)
+    for k in range(positions - 1, -1, -1):  # the digits of the number, in a mixed base
+        numbers, lists[:, k] = np.divmod(numbers, n_items - k)
+    for k in range(positions - 2, -1, -1):  # a digit is the rank of the item among those not above it
+        lists[:, k + 1 :] += lists[:, k + 1 :] >= lists[:, k : k + 1]
+    return lists
 
 
 def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
     """The list with the most expected clicks, and how many these are.
 
-    The items by decreasing attraction where no list is better (to 1e-12); found by going through all lists unless
-    the model knows its best list by itself.
+    The items by decreasing attraction where no list is better (to 1e-12); found by going through all lists
+    unless the model knows its best list by itself.
 
     >>> from clickbandit import CascadeModel
     >>> best_list(CascadeModel(attraction=[0.2, 0.5, 0.1]), 2)
@@ -167,8 +247,9 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
     if known is None:
         if n_lists(model, positions) > MOST_LISTS:
             raise InputError(
-                f"{model.name} with {model.n_items} items and {positions} positions has too many lists to find the "
-                f"best one: at most {MOST_LISTS:,} lists, or a CM or PBM"
+                f"{model.name} with {model.n_items} items and {positions} positions has too many lists to find "
+                f"the best one: expected at most {MOST_LISTS:,}, or a CM or PBM, found "
+                f"{n_lists(model, positions):.3g}; show fewer positions or rank fewer items"
             )
         highest = -1.0
         for piece in all_lists(model, positions):

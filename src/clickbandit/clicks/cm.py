@@ -83,7 +83,8 @@ def fit(counts: Counts, options: Options) -> Estimate:
     cells = counts.cells
     first = cells.previous == cells.position
     pair, n = cells.pair[first], counts.n_pairs
-    return shares({"attraction": (sums(pair, cells.clicked[first], n), sums(pair, cells.shown[first], n))}, options)
+    clicked, shown = sums(pair, cells.clicked[first], n), sums(pair, cells.shown[first], n)
+    return shares({"attraction": (clicked, shown)}, options)
 
 
 @dataclass(frozen=True)
@@ -98,4 +99,4 @@ class CascadeModel(ClickModel):
     paper = "Craswell et al. 2008"
 
     def best_list(self, n_positions: int) -> list[int]:
-        return np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions].tolist()
+        return [int(item) for item in np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions]]

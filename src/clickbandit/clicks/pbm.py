@@ -1,7 +1,8 @@
-"""The position-based model: a user examines each position with a probability of its own, and clicks what attracts.
+"""The position-based model: a user examines each position with a probability of its own, and clicks what
+attracts.
 
-Positions are examined independently of each other and of the items: position k with probability examination[k].
-The item there is clicked when it is examined and attractive.
+Positions are examined independently of each other and of the items: position k with probability
+examination[k]. The item there is clicked when it is examined and attractive.
 
 Richardson, Dominowska, Ragno: Predicting Clicks (WWW 2007); section 2.1 of Zoghi et al. (ICML 2017).
 """
@@ -98,4 +99,4 @@ class PositionBasedModel(ClickModel):
         positions = np.argsort(-np.asarray(self.examination[:n_positions]), kind="stable")
         ranking = np.empty(n_positions, np.int64)
         ranking[positions] = items
-        return ranking.tolist()
+        return [int(item) for item in ranking]

@@ -38,10 +38,14 @@ class Policy:
         for field in fields(self):
             problem = _misfit(getattr(self, field.name), hints[field.name])
             if problem:
-                raise InputError(f"{self.name}: {field.name} must be {problem}, not {getattr(self, field.name)!r}")
+                raise InputError(
+                    f"{self.name}: {field.name} must be {problem}, not {getattr(self, field.name)!r}"
+                )
         missing = [name for name in REQUIRED if self._find(name) is None]
         if missing:
-            raise InputError(f"{self.name}: its module must define {', '.join(missing)} (see CONTRIBUTING.md)")
+            raise InputError(
+                f"{self.name}: its module must define {', '.join(missing)} (see CONTRIBUTING.md)"
+            )
 
     @property
     def name(self) -> str:
@@ -75,6 +79,12 @@ class Policy:
         if found is None:
             raise InputError(f"{self.name} has no function {name}")
         return found
+
+    def part(self, *names: str) -> ModuleType | dict[str, Callable[..., Any]]:
+        """Where these functions are to be imported from: the module, or themselves if they are not in it."""
+        functions = {name: self.function(name) for name in names}
+        in_module = all(vars(self.module).get(name) is function for name, function in functions.items())
+        return self.module if in_module else functions
 
     def has(self, name: str) -> bool:
         """Whether the algorithm has this optional function."""

@@ -60,14 +60,28 @@ class State(NamedTuple):
 
 
 def init(
-    n_items: int, n_positions: int, *, horizon: int, bounds: str = "kl", eliminate: bool = True, variant: str = "experiment"
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    bounds: str = "kl",
+    eliminate: bool = True,
+    variant: str = "experiment",
 ) -> State:
     if horizon < 5:
         raise InputError(f"batchrank needs a horizon of at least 5 steps, found {horizon}")
-    zeros = np.zeros((10, n_items), np.int64)
     state = State(
-        np.arange(n_items),
-        *zeros,
+        items=np.arange(n_items),
+        group=np.zeros(n_items, np.int64),
+        end=np.zeros(n_items, np.int64),
+        halvings=np.zeros(n_items, np.int64),
+        needed=np.zeros(n_items, np.int64),
+        lacking=np.zeros(n_items, np.int64),
+        version=np.zeros(n_items, np.int64),
+        observed=np.zeros(n_items, np.int64),
+        clicks=np.zeros(n_items, np.int64),
+        earlier_observed=np.zeros(n_items, np.int64),
+        earlier_clicks=np.zeros(n_items, np.int64),
         upper=np.ones(n_items),
         lower=np.zeros(n_items),
         groups=np.zeros(1, np.int64),
@@ -159,7 +173,9 @@ def cut_group(state: State, group: int, n_positions: int) -> None:
     items = state.items[group:end]
     for item in items:
         n = state.observed[item]
-        state.lower[item], state.upper[item] = interval(state.clicks[item] / n, n, state.budget, state.hoeffding)
+        state.lower[item], state.upper[item] = interval(
+            state.clicks[item] / n, n, state.budget, state.hoeffding
+        )
     sort_by_decreasing(state.lower, items)
 
     kept = len(items)

@@ -86,16 +86,33 @@ class State(NamedTuple):
 
 
 def init(
-    n_items: int, n_positions: int, *, horizon: int, bounds: str = "kl", eliminate: bool = True, variant: str = "printed"
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    bounds: str = "kl",
+    eliminate: bool = True,
+    variant: str = "printed",
 ) -> State:
     if horizon < 5:
         raise InputError(f"batchrank needs a horizon of at least 5 steps, found {horizon}")
-    by_batch = np.zeros((10, n_positions), np.int64)
-    by_item = np.zeros((5, n_items), np.int64)
     state = State(
-        np.arange(n_items),
-        *by_batch,
-        *by_item,
+        items=np.arange(n_items),
+        last=np.full(n_positions, -1),
+        start=np.zeros(n_positions, np.int64),
+        size=np.zeros(n_positions, np.int64),
+        number=np.zeros(n_positions, np.int64),
+        stage=np.zeros(n_positions, np.int64),
+        observations=np.zeros(n_positions, np.int64),
+        missing=np.zeros(n_positions, np.int64),
+        fresh=np.zeros(n_positions, np.int64),
+        epoch=np.zeros(n_positions, np.int64),
+        uneven=np.zeros(n_positions, np.int64),
+        issued=np.zeros(n_items, np.int64),
+        observed=np.zeros(n_items, np.int64),
+        clicks=np.zeros(n_items, np.int64),
+        earlier_observed=np.zeros(n_items, np.int64),
+        earlier_clicks=np.zeros(n_items, np.int64),
         upper=np.ones(n_items),
         lower=np.zeros(n_items),
         batches=np.zeros(1, np.int64),
@@ -104,7 +121,6 @@ def init(
         hoeffding=bounds == "hoeffding",
         eliminate=eliminate,
     )
-    state.last[:] = -1
     interpreted(make_batch)(state, 0, n_positions - 1, 0, n_items)
     return state
 
@@ -153,7 +169,9 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
 
 
 @kernel
-def display_batch(state: State, batch: int, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+def display_batch(
+    state: State, batch: int, rng: np.random.Generator, ranking: IntArray, memo: FloatArray
+) -> None:
     """The paper's DisplayBatch: the least observed items, in random order, filled up with others at random.
 
     Goes by the observations that are issued rather than in, so that feedback may come late. When all are issued
@@ -248,7 +266,9 @@ def update_batch(state: State, batch: int) -> None:
     items = state.items[start : start + size]
     for item in items:
         n = state.observations[batch]
-        state.lower[item], state.upper[item] = interval(state.clicks[item] / n, n, state.budget, state.hoeffding)
+        state.lower[item], state.upper[item] = interval(
+            state.clicks[item] / n, n, state.budget, state.hoeffding
+        )
     sort_by_decreasing(state.lower, items)
 
     split = 0

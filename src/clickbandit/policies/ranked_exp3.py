@@ -89,7 +89,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
 @kernel
 def draw(state: State, learner: int, total: float, uniform: float) -> int:
     """The item at this place, between 0 and 1, of the learner's distribution."""
-    n_items = state.weight.shape[1]
+    n_items = int(state.weight.shape[1])
     if uniform < state.uniform:
         return int(uniform / state.uniform * n_items)
     left = (uniform - state.uniform) / (1 - state.uniform) * total

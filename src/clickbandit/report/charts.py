@@ -32,17 +32,25 @@ def colours(policies: Sequence[str]) -> dict[str, str]:
 
 def mean_curves(table: pa.Table) -> list[dict[str, Any]]:
     """For each policy, model and step: the regret a step, averaged over queries, with its interval over runs."""
-    by_run = table.group_by(["policy", "model", "step", "run"], use_threads=False).aggregate([("regret", "mean")])
+    by_run = table.group_by(["policy", "model", "step", "run"], use_threads=False).aggregate(
+        [("regret", "mean")]
+    )
     values: dict[tuple[str, str, int], list[float]] = {}
     for row in by_run.to_pylist():
         values.setdefault((row["policy"], row["model"], row["step"]), []).append(row["regret_mean"])
     return [
-        {"policy": policy, "model": model, "step": step, **mean_interval(regret)._asdict(), "runs": len(regret)}
+        {
+            "policy": policy,
+            "model": model,
+            "step": step,
+            **mean_interval(regret)._asdict(),
+            "runs": len(regret),
+        }
         for (policy, model, step), regret in sorted(values.items())
     ]
 
 
-def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt.LayerChart | alt.HConcatChart:
+def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt.TopLevelMixin:
     """The expected regret a step over time, on logarithmic scale, side by side for each click model."""
     rows = mean_curves(table)
     policies = list(dict.fromkeys(table["policy"].to_pylist()))
@@ -51,13 +59,15 @@ def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt
         for name in ("mean", "low", "high"):
             row[name] = max(row[name], _NOTHING)
     charts = [
-        _curves([row for row in rows if row["model"] == model], policies, model).properties(width=width, height=height)
+        _curves([row for row in rows if row["model"] == model], policies, model).properties(
+            width=width, height=height
+        )
         for model in models
     ]
     return charts[0] if len(charts) == 1 else alt.hconcat(*charts)
 
 
-def _curves(rows: list[dict[str, Any]], policies: list[str], title: str) -> alt.LayerChart:
+def _curves(rows: list[dict[str, Any]], policies: list[str], title: str) -> Any:
     colour = colours(policies)
     base = alt.Chart(alt.InlineData(values=rows), title=title).encode(
         x=alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickCount=5)),

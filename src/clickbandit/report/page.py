@@ -17,7 +17,8 @@ from clickbandit.report.charts import colours, regret_chart
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); }
 td { font-variant-numeric: tabular-nums; } th { text-align: left; } td.number, th.number { text-align: right; }
 .swatch { display: inline-block; width: .8em; height: .8em; margin-right: .5em; border-radius: 2px; }
 .chart { overflow-x: auto; background: #fff; border-radius: 6px; padding: .5rem; } .note { color: var(--soft); }
@@ -30,7 +31,9 @@ def write_report(path: Path, table: pa.Table, settings: Mapping[str, Any]) -> No
     path.write_text(_page("clickbandit: regret of policies", table, charts, settings), encoding="utf-8")
 
 
-def _page(title: str, table: pa.Table, charts: Mapping[str, alt.TopLevelMixin], settings: Mapping[str, Any]) -> str:
+def _page(
+    title: str, table: pa.Table, charts: Mapping[str, alt.TopLevelMixin], settings: Mapping[str, Any]
+) -> str:
     specs = ",\n".join(f'"{name}": {_safe(chart.to_json(indent=None))}' for name, chart in charts.items())
     made = {**settings, "clickbandit": version("clickbandit"), "Python": platform.python_version()}
     bundle = vlc.javascript_bundle("window.vegaEmbed = vegaEmbed;")
@@ -47,7 +50,8 @@ queries; the bands are 95% intervals over runs. Drag to move, scroll to zoom, do
 {_html_table([{"setting": name, "value": value} for name, value in made.items()])}
 <script>{bundle}</script>
 <script>const charts = {{{specs}}};
-for (const [name, spec] of Object.entries(charts)) vegaEmbed("#" + name, spec, {{actions: {{source: false, compiled: false, editor: false}}}});
+const options = {{actions: {{source: false, compiled: false, editor: false}}}};
+for (const [name, spec] of Object.entries(charts)) vegaEmbed("#" + name, spec, options);
 </script></body></html>
 """
 
@@ -73,7 +77,7 @@ def _summary(table: pa.Table) -> str:
         by_run: dict[int, list[float]] = {}
         for (_, run), total in totals.items():
             by_run.setdefault(run, []).append(total)
-        regret = mean_interval([sum(values) / len(values) for values in by_run.values()])
+        regret = mean_interval([sum(values) / len(values) for values in by_run.values()], least=0)
         swatch = f'<span class="swatch" style="background:{colour[policy]}"></span>'
         rows.append(
             {
@@ -94,7 +98,11 @@ class _Html(str):
 def _html_table(rows: Sequence[Mapping[str, Any]]) -> str:
     def cell(value: Any) -> str:
         number = isinstance(value, (int, float)) or (isinstance(value, str) and value[:1].isdigit())
-        text = value if isinstance(value, _Html) else html.escape(f"{value:,}" if isinstance(value, int) else str(value))
+        text = (
+            value
+            if isinstance(value, _Html)
+            else html.escape(f"{value:,}" if isinstance(value, int) else str(value))
+        )
         return f'<td class="number">{text}</td>' if number else f"<td>{text}</td>"
 
     head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])

@@ -33,7 +33,11 @@ def result_rows(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
 
 
 def _over(intervals: Sequence[Interval]) -> Interval:
-    return intervals[0] if len(intervals) == 1 else mean_interval([interval.mean for interval in intervals])
+    return (
+        intervals[0]
+        if len(intervals) == 1
+        else mean_interval([interval.mean for interval in intervals], least=0)
+    )
 
 
 def print_results(summaries: Sequence[Summary]) -> None:

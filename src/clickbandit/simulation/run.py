@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
-from clickbandit.compilation import Part, specialise
+from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import interpreted
 from clickbandit.policies._base import Policy
 from clickbandit.queries import best_list
 
@@ -46,7 +45,9 @@ class Problem:
         self.knowledge = {name: known[name] for name in policy.knows}
         for name, value in self.knowledge.items():
             if value is None:
-                raise InputError(f"{policy.name} must be told the users' {name}, which {model.name} does not have")
+                raise InputError(
+                    f"{policy.name} must be told the users' {name}, which {model.name} does not have"
+                )
 
     def start(self) -> Any:
         """The policy's state before the first step."""
@@ -54,11 +55,12 @@ class Problem:
 
     def loop(self) -> Any:
         """The interaction loop for this policy and this click model."""
-        policy: Part = {name: self.policy.function(name) for name in ("rank", "update")}
-        if all(policy[name] is getattr(self.policy.module, name, None) for name in policy):
-            policy = self.policy.module
-        parts: dict[str, Part] = {"policy": policy, "model": self.model.module}
-        return specialise("clickbandit.simulation.loop", compiled=self.policy.compiled, **parts).interact
+        return specialise(
+            "clickbandit.simulation.loop",
+            compiled=self.policy.compiled,
+            policy=self.policy.part("rank", "update"),
+            model=self.model.module,
+        ).interact
 
 
 class Run:
@@ -127,7 +129,9 @@ class Run:
     def restore(self, snapshot: Mapping[str, np.ndarray[Any, Any]]) -> "Run":
         """Go on from a snapshot of the same run; the steps to come are those that it would have taken."""
         if str(snapshot["identity"]) != self._identity():
-            raise InputError(f"the snapshot is of another run: expected {self._identity()}, found {snapshot['identity']}")
+            raise InputError(
+                f"the snapshot is of another run: expected {self._identity()}, found {snapshot['identity']}"
+            )
         self.step = int(snapshot["step"])
         self.rng.bit_generator.state = json.loads(str(snapshot["rng"]))
         self.users.bit_generator.state = json.loads(str(snapshot["users"]))
@@ -156,7 +160,9 @@ class Run:
         )
 
 
-def generators(seed: int, query: str, model: str, policy: str, run: int) -> tuple[np.random.Generator, np.random.Generator]:
+def generators(
+    seed: int, query: str, model: str, policy: str, run: int
+) -> tuple[np.random.Generator, np.random.Generator]:
     """The policy's and the users' generators: a stream of their own for each run, whatever else is run."""
     name = json.dumps([seed, query, model, policy, run]).encode()
     entropy = int.from_bytes(hashlib.sha256(name).digest(), "little")

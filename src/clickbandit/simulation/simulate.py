@@ -58,7 +58,9 @@ def simulate(
     (2, 100)
     """
     settings = parse_policy(policy) if isinstance(policy, str) else policy
-    problem = Problem(settings, model, positions=positions, horizon=horizon or steps, query=query, delay=delay)
+    problem = Problem(
+        settings, model, positions=positions, horizon=horizon or steps, query=query, delay=delay
+    )
     task = Task(policy if isinstance(policy, str) else str(policy), problem)
     total = steps * runs
     with progress_bar(total, "simulating") as advance:
@@ -91,7 +93,10 @@ def simulate_all(
     interrupted = False
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         for task in tasks:
-            submit = [pool.submit(_simulate_run, task.problem, seed, run, windows, progress, stop) for run in range(runs)]
+            submit = [
+                pool.submit(_simulate_run, task.problem, seed, run, windows, progress, stop)
+                for run in range(runs)
+            ]
             futures.append(submit)
         try:
             for group in futures:
@@ -132,7 +137,7 @@ def _simulate_run(
     run.advance(0)  # compiles, so that the time below is the steps' own
     chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
-    started = time.perf_counter()
+    started = time.thread_time()
     for window, end in enumerate(windows):
         first = run.step
         while run.step < end:
@@ -145,7 +150,7 @@ def _simulate_run(
             progress(piece)
         regret[window] /= end - first
         clicks[window] /= end - first
-    return _Outcome(number, regret, clicks, run.best(), time.perf_counter() - started)
+    return _Outcome(number, regret, clicks, run.best(), time.thread_time() - started)
 
 
 def _trace(task: Task, windows: IntArray, outcomes: list[_Outcome]) -> Trace:

@@ -48,7 +48,9 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, for JSON."""
-        intervals = {name: value._asdict() for name, value in vars(self).items() if isinstance(value, Interval)}
+        intervals = {
+            name: value._asdict() for name, value in vars(self).items() if isinstance(value, Interval)
+        }
         return {**asdict(self), **intervals}
 
     def __str__(self) -> str:
@@ -58,7 +60,8 @@ class Summary:
                 f"{self.policy} on {self.model}{' of ' + self.query if self.query else ''}: "
                 f"{self.runs} runs of {self.steps:,} steps, {self.steps_per_second:,.0f} steps a second",
                 f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f})",
-                f"  at last {self.last_regret.mean:.3g} a step ({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
+                f"  at last {self.last_regret.mean:.3g} a step "
+                f"({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
                 f"clicks    {self.clicks.mean:.4f} a step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",
                 *(f"list      {ranking} in {self._count(ranking)} of {self.runs} runs" for ranking in lists),
             ]
@@ -107,8 +110,8 @@ class Trace:
             query=self.query,
             runs=len(self.runs),
             steps=steps,
-            regret=mean_interval(self.cumulative_regret[:, -1]),
-            last_regret=mean_interval(self.regret[:, -1]),
+            regret=mean_interval(self.cumulative_regret[:, -1], least=0),
+            last_regret=mean_interval(self.regret[:, -1], least=0),
             clicks=mean_interval(self.clicks @ self.window_sizes / steps),
             final_lists=self.final_lists,
             steps_per_second=len(self.runs) * steps / max(self.seconds, 1e-9),
@@ -131,7 +134,7 @@ class Trace:
             schema=COLUMNS,
         )
 
-    def plot(self) -> "altair.LayerChart":
+    def plot(self) -> "altair.TopLevelMixin":
         """A chart of the regret a step, which shows in a notebook and saves as SVG, PNG or HTML."""
         from clickbandit.report.charts import regret_chart
 

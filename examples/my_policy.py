@@ -1,0 +1,62 @@
+"""A policy of your own, in one file: show the items with the most clicks, and now and then a random list.
+
+    clickbandit simulate --queries examples/queries.json --policy examples/my_policy.py:EpsilonGreedy \\
+        --policy examples/my_policy.py:EpsilonGreedy:epsilon=0.01 --policy batchrank --steps 1e5
+
+Kernels (`@kernel`) are compiled: they work on arrays that exist and make none. Leave the decorator off and the
+same policy runs as plain Python.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit import Policy
+from clickbandit.kernel import kernel
+
+
+class State(NamedTuple):
+    clicks: np.ndarray  # of each item
+    items: np.ndarray  # all items, in some order
+    epsilon: float
+
+
+def init(n_items, n_positions, *, horizon, epsilon):
+    return State(np.zeros(n_items), np.arange(n_items), epsilon)
+
+
+def memo_size(n_items, n_positions):
+    return 0
+
+
+@kernel
+def rank(state, rng, ranking, memo):
+    explore = rng.random() < state.epsilon
+    for k in range(len(ranking)):
+        chosen = k
+        if explore:
+            chosen += int(rng.random() * (len(state.items) - k))
+        else:
+            for i in range(k, len(state.items)):
+                if state.clicks[state.items[i]] > state.clicks[state.items[chosen]]:
+                    chosen = i
+        state.items[k], state.items[chosen] = state.items[chosen], state.items[k]
+        ranking[k] = state.items[k]
+
+
+@kernel
+def update(state, ranking, clicks, memo):
+    for k in range(len(ranking)):
+        state.clicks[ranking[k]] += clicks[k]
+
+
+def best(state, ranking):
+    ranking[:] = np.argsort(-state.clicks, kind="stable")[: len(ranking)]
+
+
+@dataclass(frozen=True)
+class EpsilonGreedy(Policy):
+    """Most clicked first, with a share of random lists."""
+
+    epsilon: float = 0.1
