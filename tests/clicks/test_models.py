@@ -24,13 +24,14 @@ from clickbandit.errors import InputError
 from clickbandit.testing import check_click_model
 from naive import clicks as naive
 
-probability = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
+probability = st.sampled_from([0.0, 1.0]) | st.sampled_from([0.2, 0.5, 0.7, 0.9]) | st.floats(0, 1)
+n_items_of_small_models = st.sampled_from([4, 3, 4, 2, 1])
 
 
 @st.composite
 def models(draw: st.DrawFn, name: str, n_items: int | None = None) -> ClickModel:
     """A model whose fields follow from their types, so that a new model is tested without a line here."""
-    n = n_items or draw(st.integers(1, 4))
+    n = n_items or draw(n_items_of_small_models)
     many = st.lists(probability, min_size=n, max_size=n)
     rows = st.tuples(*(st.lists(probability, min_size=k, max_size=k) for k in range(1, n + 1)))
     shapes: dict[Any, st.SearchStrategy[Any]] = {
@@ -46,7 +47,7 @@ def models(draw: st.DrawFn, name: str, n_items: int | None = None) -> ClickModel
 
 @st.composite
 def mixtures(draw: st.DrawFn, names: Sequence[str]) -> MixtureModel:
-    n = draw(st.integers(1, 4))
+    n = draw(n_items_of_small_models)
     weights = [draw(st.sampled_from([0, 1, 1, 2, 5])) for _ in names]
     weights[0] += sum(weights) == 0
     shares = [weight / sum(weights) for weight in weights]
@@ -65,7 +66,7 @@ every_model = pytest.mark.parametrize(
 @st.composite
 def lists_of(draw: st.DrawFn, model: ClickModel) -> list[int]:
     order = draw(st.permutations(range(model.n_items)))
-    return order[: draw(st.integers(1, model.max_positions))]
+    return order[: max(1, model.max_positions - draw(st.sampled_from([0, 0, 1, 2])))]
 
 
 # --- the contract and the definition ------------------------------------------------------------------------

@@ -83,23 +83,28 @@ def click(params: Params, rng: np.random.Generator, ranking: IntArray, clicks: I
 
 # --- the law of clicks given a list -------------------------------------------------------------------------
 
+# Kernels make no arrays, so what the components say is summed in `out` itself, from the last position up.
+# Users read from the top, so a list cut off below a position says the same of that position as the whole list.
+
 
 @kernel
 def click_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
-    out[:] = 0
-    part = np.empty(len(ranking))
-    for component in literal_unroll(params.components):
-        _component_click_probability(component.params, ranking, part)
-        out += component.share * part
+    for k in range(len(ranking) - 1, -1, -1):
+        mean = 0.0
+        for component in literal_unroll(params.components):
+            _component_click_probability(component.params, ranking[: k + 1], out[: k + 1])
+            mean += component.share * out[k]
+        out[k] = mean
 
 
 @kernel
 def examination_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
-    out[:] = 0
-    part = np.empty(len(ranking))
-    for component in literal_unroll(params.components):
-        _component_examination_probability(component.params, ranking, part)
-        out += component.share * part
+    for k in range(len(ranking) - 1, -1, -1):
+        mean = 0.0
+        for component in literal_unroll(params.components):
+            _component_examination_probability(component.params, ranking[: k + 1], out[: k + 1])
+            mean += component.share * out[k]
+        out[k] = mean
 
 
 @kernel

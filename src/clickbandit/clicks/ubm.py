@@ -51,30 +51,30 @@ def click(params: Params, rng: np.random.Generator, ranking: IntArray, clicks: I
 
 @kernel
 def click_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
-    last = np.zeros(len(ranking))  # the probability that the last click so far was at each position
-    none = 1.0  # that there was no click so far
+    waiting = 1.0  # the probability that nothing was clicked so far
     for k in range(len(ranking)):
-        a = params.attraction[ranking[k]]
-        examined = none * params.examination[k, k]
-        none *= 1 - params.examination[k, k] * a
-        for p in range(k):
-            examined += last[p] * params.examination[k, p]
-            last[p] *= 1 - params.examination[k, p] * a
-        last[k] = out[k] = examined * a
+        p = params.examination[k, k] * params.attraction[ranking[k]]
+        out[k] = waiting * p
+        waiting *= 1 - p
+    for last in range(len(ranking)):
+        waiting = out[last]  # now, that the last click so far was there
+        for k in range(last + 1, len(ranking)):
+            p = params.examination[k, last] * params.attraction[ranking[k]]
+            out[k] += waiting * p
+            waiting *= 1 - p
 
 
 @kernel
 def examination_probability(params: Params, ranking: IntArray, out: FloatArray) -> None:
-    last = np.zeros(len(ranking))
-    none = 1.0
+    waiting = 1.0
     for k in range(len(ranking)):
-        a = params.attraction[ranking[k]]
-        out[k] = none * params.examination[k, k]
-        none *= 1 - params.examination[k, k] * a
-        for p in range(k):
-            out[k] += last[p] * params.examination[k, p]
-            last[p] *= 1 - params.examination[k, p] * a
-        last[k] = out[k] * a
+        out[k] = waiting * params.examination[k, k]
+        waiting *= 1 - params.examination[k, k] * params.attraction[ranking[k]]
+    for last in range(len(ranking)):
+        waiting = out[last] * params.attraction[ranking[last]]
+        for k in range(last + 1, len(ranking)):
+            out[k] += waiting * params.examination[k, last]
+            waiting *= 1 - params.examination[k, last] * params.attraction[ranking[k]]
 
 
 @kernel
@@ -96,7 +96,8 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 
 def fit(counts: Counts, options: Options) -> Estimate:
-    """EM as in the PBM, with an examination for each position and last click above; its rows stand in one array."""
+    """EM as in the PBM, with an examination for each position and last click above; its rows stand in one
+    array."""
     cells, n = counts.cells, counts.n_positions
     slot = cells.position * (cells.position + 1) // 2 + cells.previous
     sizes = {"attraction": counts.n_pairs, "examination": n * (n + 1) // 2}
