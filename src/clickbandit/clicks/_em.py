@@ -1,4 +1,5 @@
-"""The one EM loop of all click models, with its stopping rule, its trace and the standard errors of what it finds."""
+"""The one EM loop of all click models, with its stopping rule, its trace and the standard errors of what it
+finds."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,22 +10,31 @@ from clickbandit.clicks._fitting import Cells, Counts, Estimate, Options, penalt
 from clickbandit.kernel import FloatArray, IntArray, entry_point
 
 CAP = 1 - 1e-6
-"""EM keeps probabilities at or below this, so that nothing becomes impossible that another list still shows."""
+"""EM keeps probabilities at or below this, so that nothing becomes impossible that another list still shows.
+EM keeps probabilities at or below this, so that nothing becomes impossible that another list still shows."""
 MAX_ITERATIONS = 10_000
 """Where EM ends even if it still improves."""
 
 Values = tuple[FloatArray, ...]
 """A model's parameters, each an array: by pair first, then those that all queries share."""
 Step = Callable[[Values, Values, Values], float]
-"""`step(values, num, den)` adds the expected counts of each parameter, and gives the log-likelihood of `values`."""
+"""`step(values, num, den)` adds the expected counts of each parameter, and gives the log-likelihood of
+`values`."""
 
 
 def maximise(
-    sizes: Mapping[str, int], step: Step, counts: Counts, options: Options, exact: Step | None = None
+    sizes: Mapping[str, int],
+    step: Step,
+    counts: Counts,
+    options: Options,
+    *,
+    exact: Step | None = None,
+    separate: bool = False,
 ) -> Estimate:
     """Dempster, Laird, Rubin (1977): from 0.5, count what is expected, take the smoothed shares, repeat.
 
-    `exact` is the step whose likelihood and curvature are reported, where `step` is not exact EM.
+    `exact` is the step of exact EM where `step` is not. `separate` says that given the shared parameters,
+    pairs have nothing to do with each other.
     """
     values: Values = tuple(np.full(size, 0.5) for size in sizes.values())
     trace: list[float] = []
@@ -38,7 +48,8 @@ def maximise(
         values = tuple(
             np.minimum(smoothed(n, d, options.smoothing), CAP) for n, d in zip(num, den, strict=True)
         )
-    errors = _standard_errors(values, exact or step, counts.n_pairs, options)
+    n_probes = 1 if separate else _PROBES
+    errors = _standard_errors(values, exact or step, counts.n_pairs, n_probes, options)
     names = list(sizes)
     return Estimate(
         dict(zip(names, values, strict=True)),
@@ -61,13 +72,14 @@ _PROBES = 8
 _LARGEST_CROSS = 30_000_000  # entries of the matrix between the parameters of pairs and the shared ones
 
 
-def _standard_errors(values: Values, step: Step, n_pairs: int, options: Options) -> Values:
+def _standard_errors(values: Values, step: Step, n_pairs: int, n_probes: int, options: Options) -> Values:
     """From the curvature of the penalised log-likelihood in the log-odds of its parameters.
 
-    By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give the
-    information matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas, Kokiopoulou,
-    Saad 2007; exact where pairs do not touch each other, as in the PBM), of the shared ones all, and what lies
-    between. So a pair's error counts the doubt about the shared parameters, but not that about other pairs.
+    By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give
+    the information matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas,
+    Kokiopoulou, Saad 2007; exact where pairs do not touch each other, as in the PBM), of the shared ones
+    all, and what lies between. So a pair's error counts the doubt about the shared parameters, but not that
+    about other pairs.
     """
     p, q = options.smoothing
     cuts = np.cumsum([len(value) for value in values])[:-1]
@@ -81,15 +93,16 @@ def _standard_errors(values: Values, step: Step, n_pairs: int, options: Options)
         _, num, den = _expect(step, tuple(np.split(moved, cuts)))
         return p + np.concatenate(num) - (p + q + np.concatenate(den)) * moved
 
+    here = gradient(odds)
+
     def information(direction: FloatArray) -> FloatArray:
-        change = gradient(odds + _MOVE * direction) - gradient(odds - _MOVE * direction)
-        return -change / (2 * _MOVE)
+        return (here - gradient(odds + _MOVE * direction)) / _MOVE
 
     rng = np.random.default_rng(0)
     local = np.zeros(n_local)
-    for _ in range(_PROBES):
+    for _ in range(n_probes):
         signs = np.concatenate([rng.choice([-1.0, 1.0], n_local), np.zeros(n_shared)])
-        local += (information(signs) * signs)[:n_local] / _PROBES
+        local += (information(signs) * signs)[:n_local] / n_probes
     floor = np.maximum((p + q) * value * (1 - value), 1e-12)
     local = np.maximum(local, floor[:n_local])
     if n_local * n_shared > _LARGEST_CROSS:

@@ -1,8 +1,8 @@
 """What all fits of click models share: the grouped counts that they start from, the options, and smoothing.
 
-Nothing here sees single sessions. Cells suffice for models in which a click depends only on its item, its position
-and the last click above; endings suffice for models in which what happens after the last click must be guessed from
-the whole list.
+Nothing here sees single sessions. Cells suffice for models in which a click depends only on its item, its
+position and the last click above; endings suffice for models in which what happens after the last click must
+be guessed from the whole list.
 """
 
 import math
@@ -81,7 +81,8 @@ class Options:
     """How to fit."""
 
     smoothing: tuple[float, float] = (1.0, 1.0)
-    """Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior."""
+    """Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior.
+    Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior."""
     iterations: int | None = None
     """Run EM for exactly as many iterations; without, until `tolerance`."""
     tolerance: float = 1e-8
@@ -118,13 +119,16 @@ def smoothed(num: FloatArray, den: FloatArray, smoothing: tuple[float, float]) -
     """(p + num) / (p + q + den), and 0.5 where nothing was seen."""
     p, q = smoothing
     total = p + q + den
-    return np.divide(p + num, total, out=np.full(num.shape, 0.5), where=total > 0)
+    share: FloatArray = np.divide(p + num, total, out=np.full(num.shape, 0.5), where=total > 0)
+    return share
 
 
 def bernoulli_errors(value: FloatArray, den: FloatArray, smoothing: tuple[float, float]) -> FloatArray:
     """Standard errors of smoothed shares: the curvature of p + num successes in p + q + den trials."""
     total = sum(smoothing) + den
-    return np.sqrt(np.divide(value * (1 - value), total, out=np.full(value.shape, np.inf), where=total > 0))
+    unknown = np.full(value.shape, 0.25)
+    variance: FloatArray = np.divide(value * (1 - value), total, out=unknown, where=total > 0)
+    return np.sqrt(variance)
 
 
 def bernoulli_log_likelihood(value: FloatArray, num: FloatArray, den: FloatArray) -> float:

@@ -1,8 +1,8 @@
 """What PyClick counts in an iteration of the DBN and the CCM, to compare with figures that were made with it.
 
-It differs from exact EM (see `dbn` and `ccm`): the chance of no click below a position is taken from the top of
-the list, and a session without a click counts as read to its end. Written from formulas, not from its code.
-Chuklin, Markov, de Rijke: Click Models for Web Search (2015), chapter 4.
+It differs from exact EM (see `dbn` and `ccm`): the chance of no click below a position is taken from the top
+of the list, and a session without a click counts as read to its end. Written from formulas, not from its
+code. Chuklin, Markov, de Rijke: Click Models for Web Search (2015), chapter 4.
 """
 
 from collections.abc import Callable

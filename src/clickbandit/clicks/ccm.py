@@ -94,7 +94,8 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 
 def fit(counts: Counts, options: Options) -> Estimate:
-    """EM over lists and their last clicks; whether a clicked item was relevant is a second draw of attraction."""
+    """EM over lists and their last clicks; whether a clicked item was relevant is a second draw of
+    attraction."""
     endings = counts.endings
     sizes = {"attraction": counts.n_pairs}
     sizes |= dict.fromkeys(("continue_no_click", "continue_click_irrelevant", "continue_click_relevant"), 1)
@@ -104,7 +105,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
         return _expect(values, num, den, endings, below)
 
     step = pyclick.step(pyclick.ccm, exact, endings) if options.compat == "pyclick" else exact
-    return maximise(sizes, step, counts, options, exact)
+    return maximise(sizes, step, counts, options, exact=exact)
 
 
 @entry_point

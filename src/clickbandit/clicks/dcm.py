@@ -85,15 +85,14 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 
 def fit(counts: Counts, options: Options) -> Estimate:
-    """Clicks by times shown down to the last click; and of the clicks at a position, the share that were the last."""
+    """Clicks by times shown down to the last click; and of the clicks at a position, the share that were the
+    last."""
     cells, n = counts.cells, counts.n_pairs
-    by_position = sums(cells.position, cells.last, counts.n_positions), sums(
-        cells.position, cells.clicked, counts.n_positions
-    )
+    last, clicked = (sums(cells.position, part, counts.n_positions) for part in (cells.last, cells.clicked))
     return shares(
         {
             "attraction": (sums(cells.pair, cells.clicked, n), sums(cells.pair, cells.until_last, n)),
-            "termination": by_position,
+            "termination": (last, clicked),
         },
         options,
     )

@@ -72,7 +72,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
     """EM over (query, item, position): without a click, the item did not attract or nobody looked."""
     cells = counts.by_position
     sizes = {"attraction": counts.n_pairs, "examination": counts.n_positions}
-    return maximise(sizes, examination(cells, cells.position), counts, options)
+    return maximise(sizes, examination(cells, cells.position), counts, options, separate=True)
 
 
 @dataclass(frozen=True)

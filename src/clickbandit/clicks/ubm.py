@@ -101,7 +101,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
     cells, n = counts.cells, counts.n_positions
     slot = cells.position * (cells.position + 1) // 2 + cells.previous
     sizes = {"attraction": counts.n_pairs, "examination": n * (n + 1) // 2}
-    return maximise(sizes, examination(cells, slot), counts, options)
+    return maximise(sizes, examination(cells, slot), counts, options, separate=True)
 
 
 @dataclass(frozen=True)

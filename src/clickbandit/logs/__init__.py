@@ -1,4 +1,5 @@
-"""Click logs: reading and counting them, fitting click models to the counts, choosing queries, evaluating fits."""
+"""Click logs: reading and counting them, fitting click models to the counts, choosing queries, evaluating
+fits."""
 
 from clickbandit.logs.choosing import choose_queries
 from clickbandit.logs.counting import count_log

@@ -20,9 +20,10 @@ def choose_queries(
 ) -> list[Query]:
     """The most frequent queries of a log with their click models, ready for `save_queries`.
 
-    Of each query the `items` most attractive are kept, by their mean attraction over the models. An item shown less
-    often than `min_impressions` comes after all others, and so does a query without enough other items. Queries go
-    by decreasing frequency and items by decreasing attraction, ties by name. Without numbers, all are kept.
+    Of each query the `items` most attractive are kept, by their mean attraction over the models. An item
+    shown less often than `min_impressions` comes after all others, and so does a query without enough other
+    items. Queries go by decreasing frequency and items by decreasing attraction, ties by name. Without
+    numbers, all are kept.
     """
     if not fits:
         raise InputError("expected at least one fitted model, found none")

@@ -1,4 +1,7 @@
-"""Many users' clicks under a click model: a template, of which `compilation` makes one module for each model."""
+"""Many users' clicks under a click model: a template, of which `compilation` makes one module for each
+model."""
+
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +11,9 @@ from clickbandit.kernel import IntArray, entry_point
 
 @entry_point
 def simulate(
-    params: object, rng: np.random.Generator, lists: IntArray, which: IntArray, clicks: IntArray
+    params: Any, rng: np.random.Generator, lists: IntArray, which: IntArray, clicks: IntArray
 ) -> None:
-    """One user for each entry of `which`, who sees that row of `lists`; a row of `clicks` is what was clicked."""
+    """One user for each entry of `which`, who sees that row of `lists`; a row of `clicks` is what was
+    clicked."""
     for i in range(len(which)):
         click(params, rng, lists[which[i]], clicks[i])

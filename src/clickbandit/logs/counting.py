@@ -37,7 +37,7 @@ def count_log(
     `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only).
 
     >>> import pandas
-    >>> log = pandas.DataFrame({"query": ["q", "q"], "list": [["a", "b"], ["a", "b"]], "clicks": [[1, 0], [0, 0]]})
+    >>> log = pandas.DataFrame({"query": ["q", "q"], "list": ["a b", "a b"], "clicks": ["1 0", "0 0"]})
     >>> counts = count_log(log)
     >>> counts
     <Counts of 2 sessions, 1 queries, 2 items>
@@ -98,7 +98,8 @@ def _format_of(path: Path, format: str | None) -> str:
 def _nothing_usable(path: Path, kind: str, reading: Reading) -> str:
     odd = ", ".join(f"{times:,} {name}" for name, times in reading.odd.items())
     example = f"; for example {reading.malformed[0]}" if reading.malformed else ""
-    return f"{path} has no usable session as {kind}: found {reading.lines:,} lines, {odd or 'all empty'}{example}"
+    found = f"{reading.lines:,} lines, {odd or 'all empty'}{example}"
+    return f"{path} has no usable session as {kind}: found {found}"
 
 
 def _count_yandex(

@@ -1,4 +1,5 @@
-"""The counts of a log: how often each list was shown and clicked in which way. All fits and evaluations start here."""
+"""The counts of a log: how often each list was shown and clicked in which way. All fits and evaluations
+start here."""
 
 import json
 import os
@@ -43,8 +44,8 @@ class Patterns(NamedTuple):
 class Counts:
     """A log, counted: make it with `count_log` or `Counts.load`.
 
-    It lives in a database that spills to disk, so it may be larger than memory. Lists, queries and items are in
-    alphabetical order, whatever the order of the log.
+    It lives in a database that spills to disk, so it may be larger than memory. Lists, queries and items are
+    in alphabetical order, whatever the order of the log.
     """
 
     kind = "lists"
@@ -60,7 +61,8 @@ class Counts:
                 FROM (SELECT DISTINCT query, unnest(items) AS item FROM lists) ORDER BY pair;
             CREATE TEMP TABLE places AS
                 SELECT list, (place - 1)::INTEGER AS position, pair
-                FROM (SELECT list, query, unnest(items) AS item, generate_subscripts(items, 1) AS place FROM lists)
+                FROM (SELECT list, query, unnest(items) AS item, generate_subscripts(items, 1) AS place
+                      FROM lists)
                 JOIN pairs USING (query, item) ORDER BY list, position;
         """)
 
@@ -210,7 +212,8 @@ class Counts:
         kinds = sorted({note["kind"] for note in notes})
         if len(kinds) != 1:
             raise InputError("expected counts of one kind, found some of whole lists and some by item")
-        (kind,) = [kind for kind in (Counts, *Counts.__subclasses__()) if kind.kind == kinds[0]]
+        known: list[type[Counts]] = [Counts, *Counts.__subclasses__()]
+        (kind,) = [kind for kind in known if kind.kind == kinds[0]]
         sources = [f"read_parquet('{_quoted(Path(path))}')" for path in paths]
         reading = sum((Reading.from_dict(note["reading"]) for note in notes), Reading())
         return kind._loaded(database, sources, reading)
@@ -229,7 +232,8 @@ class Counts:
         for source in sources:
             database.run(f"""
                 CREATE OR REPLACE TEMP TABLE saved AS
-                SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, * FROM {source};
+                SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, *
+                FROM {source};
                 INSERT INTO seen_lists SELECT list, query, items FROM saved;
                 INSERT INTO seen_clicks SELECT list, unnest(clicks), unnest(sessions) FROM saved;
                 DROP TABLE saved

@@ -49,7 +49,8 @@ class Evaluation:
     n_sessions: int
     runner_up: str | None
     lead: Interval | None
-    """By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples."""
+    """By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples.
+    By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples."""
 
     @property
     def best(self) -> str:
@@ -84,8 +85,8 @@ def evaluate(
 ) -> Evaluation:
     """Score the models of queries, or fits, on the sessions of a log.
 
-    A parameter of an item or query that was never seen is 0.5. What a model holds to be impossible counts as having
-    probability 1e-6. Intervals are from `samples` bootstrap samples of the sessions.
+    A parameter of an item or query that was never seen is 0.5. What a model holds to be impossible counts as
+    having probability 1e-6. Intervals are from `samples` bootstrap samples of the sessions.
     """
     found = sources(models)
     if not found:
@@ -150,7 +151,7 @@ def _log_probabilities(source: Source, counts: Counts, inside: Any) -> tuple[Flo
 def _by_bag(bag: Any, session: Any, values: Any, n_bags: int) -> FloatArray:
     """The sums of each column over the sessions of each bag."""
     columns = [np.bincount(bag, values[:, k][session], n_bags) for k in range(values.shape[1])]
-    return np.array(columns).T
+    return np.array(columns, float).T
 
 
 def _interval(values: FloatArray) -> Interval:

@@ -1,4 +1,5 @@
-"""A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines."""
+"""A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines.
+A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines."""
 
 import codecs
 import glob
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from clickbandit.errors import InputError
 from clickbandit.kernel import IntArray, entry_point
 
 BLOCK = 32 << 20
-"""How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any memory."""
+"""How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any
+memory."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -164,7 +167,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 @entry_point
-def _end_lines(text: IntArray, starts: IntArray) -> None:
+def _end_lines(text: npt.NDArray[np.uint8], starts: IntArray) -> None:
     """Note where each line starts, and turn line ends into tabs: then SQL need not trim the last field."""
     line = 0
     for i in range(len(text)):

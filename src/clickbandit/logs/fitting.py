@@ -1,5 +1,6 @@
 """Fitting click models to counts, and what a fit holds."""
 
+import importlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -121,13 +122,14 @@ def fit(
 ) -> Fit:
     """Fit a click model to counts.
 
-    Parameters that belong to an item are those of a (query, item); all others are shared by all queries. EM runs
-    for `iterations`, or until an iteration improves the penalised log-likelihood by less than `tolerance` for
-    each session. `compat="pyclick"` gives PyClick's DBN and CCM.
+    Parameters that belong to an item are those of a (query, item); all others are shared by all queries. EM
+    runs for `iterations`, or until an iteration improves the penalised log-likelihood by less than
+    `tolerance` for each session. `compat="pyclick"` gives PyClick's DBN and CCM.
 
     >>> from clickbandit.logs import count_log
     >>> import pandas
-    >>> log = pandas.DataFrame({"query": ["q"] * 4, "list": ["a b"] * 4, "clicks": ["1 0", "1 0", "0 1", "0 0"]})
+    >>> clicks = ["1 0", "1 0", "0 1", "0 0"]
+    >>> log = pandas.DataFrame({"query": ["q"] * 4, "list": ["a b"] * 4, "clicks": clicks})
     >>> cascade = fit(count_log(log), "CM")
     >>> cascade.model("q")
     CascadeModel(attraction=(0.5, 0.5))
@@ -136,7 +138,7 @@ def fit(
     """
     options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat)
     kind = model_class(model)
-    module = __import__(kind.__module__, fromlist=["fit"])
+    module = importlib.import_module(kind.__module__)
     start = time.perf_counter()
     estimate = module.fit(counts, options)
     names = [field.name for field in fields(kind)]

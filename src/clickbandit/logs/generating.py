@@ -4,10 +4,10 @@ import gzip
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +18,9 @@ from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.queries import Query
 from clickbandit.registry import suggestion
 
-BATCH = 100_000
+BATCH = 200_000
 """How many sessions are made at a time."""
-
-
-class _Lists(NamedTuple):
-    """The lists of one query."""
-
-    items: IntArray
-    """A row of item indices for each list."""
-    texts: list[str]
-    """The items of each list, as they stand in a line."""
+_SESSION = "\0"  # stands for the session's number in a text that many sessions share
 
 
 def generate_log(
@@ -46,36 +38,49 @@ def generate_log(
     """Write a log of `sessions` lists shown to users of a click model, a batch at a time.
 
     Queries and their lists are drawn with frequencies 1, 1/2, 1/3, .. (Zipf): each query has up to `lists`
-    different orders of its items, so that lists repeat as in real logs. The file is complete or not there; its name
-    may end in .gz or .zst. The same seed gives the same file.
+    different orders of its items, so that lists repeat as in real logs. The file is complete or not there;
+    its name may end in .gz or .zst. The same seed gives the same file.
     """
-    if format not in _WRITERS:
-        raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, _WRITERS)}")
-    if sessions < 1 or lists < 1:
-        raise InputError(f"expected at least 1 session and 1 list, found {sessions} and {lists}")
+    if format not in _FORMATS:
+        raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, _FORMATS)}")
+    if sessions < 1 or lists < 1 or positions < 1:
+        raise InputError(
+            f"expected at least 1 session, list and position, found {sessions}, {lists} and {positions}"
+        )
+    header, text_of = _FORMATS[format]
     rng = np.random.default_rng(seed)
     models = [query.model(model) for query in queries]
     shown = [
-        _lists(query, min(positions, m.max_positions), lists, rng)
-        for query, m in zip(queries, models, strict=True)
+        _lists(len(query.items), min(positions, law.max_positions), lists, rng)
+        for query, law in zip(queries, models, strict=True)
     ]
-    params = [m.params for m in models]
+    params = [law.params for law in models]
     loop = specialise("clickbandit.logs.clicking", model=models[0].module)
     often = _zipf(len(queries))
-    with _written_whole(Path(path)) as file:
-        file.write(_WRITERS[format].header)
+    texts: dict[tuple[int, int, int], str] = {}
+    with _written_whole(Path(path)) as write:
+        write(header)
         for first in range(0, sessions, BATCH):
             n = min(BATCH, sessions - first)
             query = np.searchsorted(often, rng.random(n), side="right")
             rank = rng.random(n)
-            lines: list[str] = [""] * n
-            for q in np.unique(query):
+            lines = [""] * n
+            for q in np.unique(query).tolist():
                 users = np.flatnonzero(query == q)
-                which = np.searchsorted(_zipf(len(shown[q].items)), rank[users], side="right")
-                clicks = np.zeros((len(users), shown[q].items.shape[1]), np.int64)
-                loop.simulate(params[q], rng, shown[q].items, which, clicks)
-                _WRITERS[format].write(lines, users, first, queries[q], shown[q], which, clicks)
-            file.write("".join(lines))
+                which = np.searchsorted(_zipf(len(shown[q])), rank[users], side="right")
+                clicks = np.zeros((len(users), shown[q].shape[1]), np.int64)
+                loop.simulate(params[q], rng, shown[q], which, clicks)
+                bits = clicks @ (1 << np.arange(clicks.shape[1]))
+                for i, (user, row, pattern) in enumerate(
+                    zip(users.tolist(), which.tolist(), bits.tolist(), strict=True)
+                ):
+                    text = texts.get((q, row, pattern))
+                    if text is None:
+                        items = [queries[q].items[item] for item in shown[q][row]]
+                        text = text_of(queries[q].query, items, clicks[i].tolist())
+                        texts[q, row, pattern] = text
+                    lines[user] = text.replace(_SESSION, str(first + user))
+            write("".join(lines))
             if progress:
                 progress(n)
 
@@ -83,100 +88,51 @@ def generate_log(
 def _zipf(n: int) -> FloatArray:
     """The cumulative probabilities of 1, 1/2, 1/3, .."""
     weights = 1 / np.arange(1, n + 1)
-    return cast(FloatArray, np.cumsum(weights) / weights.sum() + 1e-15)
+    return cast(FloatArray, np.cumsum(weights) / weights.sum() + 1e-15)  # so that the last is not below 1
 
 
-def _lists(query: Query, positions: int, n: int, rng: np.random.Generator) -> _Lists:
-    """Up to n different lists of a query's items."""
-    orders = dict.fromkeys(tuple(rng.permutation(len(query.items))[:positions].tolist()) for _ in range(n))
-    items = np.array(list(orders), np.int64)
-    return _Lists(items, ["\t".join(query.items[i] for i in row) for row in items])
+def _lists(n_items: int, positions: int, n: int, rng: np.random.Generator) -> IntArray:
+    """Up to n different lists of a query's items, a row each."""
+    orders = dict.fromkeys(tuple(rng.permutation(n_items)[:positions].tolist()) for _ in range(n))
+    return np.array(list(orders), np.int64)
 
 
 # --- formats ------------------------------------------------------------------------------------------------
 
 
-def _write_yandex(
-    lines: list[str],
-    users: IntArray,
-    first: int,
-    query: Query,
-    shown: _Lists,
-    which: IntArray,
-    clicks: IntArray,
-) -> None:
-    for i, user in enumerate(users.tolist()):
-        session = first + user
-        row = shown.items[which[i]]
-        lines[user] = f"{session}\t0\tQ\t{query.query}\t0\t{shown.texts[which[i]]}\n" + "".join(
-            f"{session}\t{k + 1}\tC\t{query.items[row[k]]}\n" for k in np.flatnonzero(clicks[i])
-        )
+def _yandex(query: str, items: Sequence[str], clicks: Sequence[int]) -> str:
+    lines = ["\t".join([_SESSION, "0", "Q", query, "0", *items])]
+    clicked = [item for item, click in zip(items, clicks, strict=True) if click]
+    lines += [f"{_SESSION}\t{time}\tC\t{item}" for time, item in enumerate(clicked, start=1)]
+    return "\n".join(lines) + "\n"
 
 
-def _write_csv(
-    lines: list[str],
-    users: IntArray,
-    first: int,
-    query: Query,
-    shown: _Lists,
-    which: IntArray,
-    clicks: IntArray,
-) -> None:
-    for i, user in enumerate(users.tolist()):
-        marks = "|".join(map(str, clicks[i].tolist()))
-        lines[user] = f"{query.query},{shown.texts[which[i]].replace(chr(9), '|')},{marks}\n"
+def _csv(query: str, items: Sequence[str], clicks: Sequence[int]) -> str:
+    return f"{query},{'|'.join(items)},{'|'.join(map(str, clicks))}\n"
 
 
-class _Writer(NamedTuple):
-    header: str
-    write: Callable[[list[str], IntArray, int, Query, _Lists, IntArray, IntArray], None]
-
-
-_WRITERS = {
-    "yandex-relpred": _Writer("", _write_yandex),
-    "csv": _Writer("query,list,clicks\n", _write_csv),
-}
+_FORMATS = {"yandex-relpred": ("", _yandex), "csv": ("query,list,clicks\n", _csv)}
+"""For each format that can be written: its first line, and the text of a session."""
 
 
 @contextmanager
-def _written_whole(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears under its name only when all of it is written."""
+def _written_whole(path: Path) -> Iterator[Callable[[str], object]]:
+    """Writes a file that appears under its name only when all of it is written."""
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=".clickbandit-")
     except OSError as error:
         raise InputError(f"the log cannot be written to {path}: {error.strerror}") from error
     try:
-        with os.fdopen(handle, "wb") as raw:
-            if path.suffix == ".gz":
-                # without a time and a name in its header, the same log is the same file
-                with gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as packed:
-                    with _text(packed) as text:
-                        yield text
-            elif path.suffix == ".zst":
-                with (
-                    pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd") as packed,
-                    _text(packed) as text,
-                ):
-                    yield text
-            else:
-                with _text(raw) as text:
-                    yield text
+        with os.fdopen(handle, "wb") as raw, _packed(raw, path.suffix) as file:
+            yield lambda text: file.write(text.encode())
         os.replace(part, path)
     finally:
         Path(part).unlink(missing_ok=True)
 
 
-class _text:
-    """Writes text to a binary file, and leaves closing it to its owner."""
-
-    def __init__(self, file: object) -> None:
-        self._file = file
-
-    def __enter__(self) -> IO[str]:
-        return cast(IO[str], self)
-
-    def __exit__(self, *error: object) -> None:
-        return None
-
-    def write(self, text: str) -> None:
-        self._file.write(text.encode())  # type: ignore[attr-defined]
+def _packed(raw: Any, suffix: str) -> Any:
+    if suffix == ".gz":  # without a time and a name inside, the same log is the same file
+        return gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0, compresslevel=6)
+    if suffix == ".zst":
+        return pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd")
+    return nullcontext(raw)

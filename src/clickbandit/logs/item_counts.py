@@ -98,14 +98,16 @@ class ItemCounts(Counts):
     def table(self) -> pa.Table:
         """`query`, `item`, `position`, `impressions` and `clicks`."""
         return self._table("""
-            SELECT query, item, position, sum(impressions)::BIGINT AS impressions, sum(clicks)::BIGINT AS clicks
+            SELECT query, item, position, sum(impressions)::BIGINT AS impressions,
+                   sum(clicks)::BIGINT AS clicks
             FROM given GROUP BY ALL ORDER BY ALL
         """)
 
     @cached_property
     def by_position(self) -> Cells:
         columns = self._database.arrays("""
-            SELECT pair, position - 1 AS position, sum(impressions)::DOUBLE AS shown, sum(clicks)::DOUBLE AS clicked
+            SELECT pair, position - 1 AS position, sum(impressions)::DOUBLE AS shown,
+                   sum(clicks)::DOUBLE AS clicked
             FROM given JOIN pairs USING (query, item) GROUP BY ALL ORDER BY pair, position
         """)
         unknown = np.full(len(columns["pair"]), np.nan)

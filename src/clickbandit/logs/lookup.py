@@ -1,5 +1,7 @@
-"""Click models of many queries as one: the parameters of all items behind each other, and where an item stands."""
+"""Click models of many queries as one: the parameters of all items behind each other, and where an item
+stands."""
 
+import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -32,7 +34,7 @@ class Source:
     @property
     def module(self) -> ModuleType:
         """The module with the model's kernels."""
-        return cast(ModuleType, __import__(model_class(self.name).__module__, fromlist=["Params"]))
+        return importlib.import_module(model_class(self.name).__module__)
 
     def params(self, counts: Counts) -> tuple[Any, IntArray]:
         """The parameters for the kernels, and which of them each pair of `counts` has."""

@@ -36,7 +36,8 @@ _LISTS = f"""
     SELECT *, CASE WHEN query IS NULL OR query = '' THEN 'no query'
                    WHEN items IS NULL OR marked IS NULL THEN 'no list or no clicks'
                    WHEN len(items) <> len(marked) THEN 'not as many clicks as items'
-                   WHEN len(list_filter(items, lambda item: item IS NULL OR item = '')) > 0 THEN 'an empty item'
+                   WHEN len(list_filter(items, lambda item: item IS NULL OR item = '')) > 0
+                       THEN 'an empty item'
                    WHEN len(list_filter(marked, lambda mark: mark IS NULL
                             OR lower(mark) NOT IN ('0', '1', 'true', 'false'))) > 0
                        THEN 'a click that is neither 0 nor 1' END AS problem,

@@ -1,4 +1,5 @@
-"""What was found in a log: how much was used, and what was left out or odd, each kind counted and explained."""
+"""What was found in a log: how much was used, and what was left out or odd, each kind counted and explained.
+What was found in a log: how much was used, and what was left out or odd, each kind counted and explained."""
 
 from collections import Counter
 from dataclasses import dataclass, field

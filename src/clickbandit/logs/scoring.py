@@ -1,6 +1,8 @@
-"""How probable clicks are under a click model: a template, of which `compilation` makes one module for each model."""
+"""How probable clicks are under a click model: a template, of which `compilation` makes one module for each
+model."""
 
 import math
+from typing import Any
 
 from clickbandit.clicks.pbm import click_probability, log_likelihood  # model
 from clickbandit.kernel import FloatArray, IntArray, entry_point
@@ -10,7 +12,7 @@ IMPOSSIBLE = 1e-6
 
 
 @entry_point
-def marginal(params: object, start: IntArray, item: IntArray, out: FloatArray) -> None:
+def marginal(params: Any, start: IntArray, item: IntArray, out: FloatArray) -> None:
     """The probability of a click at each position of each list, whatever is clicked above."""
     for i in range(len(start) - 1):
         click_probability(params, item[start[i] : start[i + 1]], out[start[i] : start[i + 1]])
@@ -18,7 +20,7 @@ def marginal(params: object, start: IntArray, item: IntArray, out: FloatArray) -
 
 @entry_point
 def conditional(
-    params: object,
+    params: Any,
     start: IntArray,
     item: IntArray,
     which: IntArray,
@@ -28,8 +30,8 @@ def conditional(
 ) -> None:
     """The logarithm of the probability of each click or none, given the clicks above, a row for each pattern.
 
-    A list's beginning has the law of a shorter list, so it is the difference of two log-likelihoods. An impossible
-    click is forgotten once it is paid for. `seen` has room for the clicks on a list.
+    A list's beginning has the law of a shorter list, so it is the difference of two log-likelihoods. An
+    impossible click is forgotten once it is paid for. `seen` has room for the clicks on a list.
     """
     for i in range(len(which)):
         shown = item[start[which[i]] : start[which[i] + 1]]

@@ -1,8 +1,9 @@
 """The tables in which a log is counted: lists that were shown, and how often each was clicked in which way.
 
-DuckDB keeps them within a memory limit and puts on disk what does not fit. A list is known by a 128-bit hash of its
-query and items, so that no reader has to look up a growing table; its clicks are the bits of a 64-bit number, the
-lowest for position 1. Sessions that showed the same list and clicked alike are one row from the start.
+DuckDB keeps them within a memory limit and puts on disk what does not fit. A list is known by a 128-bit hash
+of its query and items, so that no reader has to look up a growing table; its clicks are the bits of a 64-bit
+number, the lowest for position 1. Sessions that showed the same list and clicked alike are one row from the
+start.
 """
 
 import re
@@ -95,12 +96,14 @@ def open_tally(database: Database) -> None:
 
 
 def close_tally(database: Database) -> None:
-    """Turn what readers found into the tables of `Counts`: lists and items numbered in order of their names, so
-    that nothing depends on the order of the log."""
+    """Turn what readers found into the tables of `Counts`: lists and items numbered in order of their names,
+    so that nothing depends on the order of the log."""
     database.run("""
         CREATE TEMP TABLE lists AS
-            SELECT (row_number() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items, list AS hash
-            FROM (SELECT list, any_value(query) AS query, any_value(items) AS items FROM seen_lists GROUP BY list)
+            SELECT (row_number() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
+                   list AS hash
+            FROM (SELECT list, any_value(query) AS query, any_value(items) AS items
+                  FROM seen_lists GROUP BY list)
             ORDER BY list;
         CREATE TEMP TABLE patterns AS
             SELECT lists.list, clicks, sum(sessions)::BIGINT AS sessions

@@ -1,8 +1,9 @@
-"""The two logs that Yandex published: of relevance prediction (WSCD 2012) and personalized search (Kaggle 2013).
+"""The two logs that Yandex published: of relevance prediction (WSCD 2012) and personalized search (Kaggle
+2013).
 
-A line shows a list (Q) or clicks on an item (C). A click belongs to the latest list of its session above it that
-shows the item, at the item's first place; in the personalized log also the page's number (SERPID) must agree.
-Sessions are those of one file.
+A line shows a list (Q) or clicks on an item (C). A click belongs to the latest list of its session above it
+that shows the item, at the item's first place; in the personalized log also the page's number (SERPID) must
+agree. Sessions are those of one file.
 """
 
 from pathlib import Path
@@ -24,8 +25,9 @@ _RELEVANCE = f"""
                 WHEN kind = 'Q' AND fields < 5 THEN 'a Q line without a region'
                 WHEN session = '' OR (contains(line, {_TAB} || {_TAB}) AND NOT (kind = 'Q' AND size = 0))
                     THEN 'an empty field' END AS problem
-    FROM (SELECT n, line, f[1] AS session, f[3] AS kind, f[4] AS target, {{query}} AS query, len(f) - 1 AS fields,
-                 substr(line, 6 + length(f[1]) + length(f[2]) + length(f[3]) + length(f[4]) + length(f[5])) AS items,
+    FROM (SELECT n, line, f[1] AS session, f[3] AS kind, f[4] AS target, {{query}} AS query,
+                 substr(line, 6 + length(f[1]) + length(f[2]) + length(f[3]) + length(f[4])
+                              + length(f[5])) AS items, len(f) - 1 AS fields,
                  CASE WHEN len(f) = 7 AND f[6] = '' THEN 0 ELSE len(f) - 6 END AS size
           FROM (SELECT n, line, string_split(line, {_TAB}) AS f FROM block))
 """
@@ -71,7 +73,8 @@ class YandexReader:
         """)
 
     def add(self, block: Block) -> None:
-        """Count the lists and clicks of a block; a click without a list waits, as the list may stand above."""
+        """Count the lists and clicks of a block; a click without a list waits, as the list may stand above.
+        Count the lists and clicks of a block; a click without a list waits, as the list may stand above."""
         run, reading = self.database.run, self.reading
         run(f"CREATE OR REPLACE TEMP TABLE parsed AS {self.parse}", block=block.lines)
         reading.lines += block.lines.num_rows
@@ -82,7 +85,8 @@ class YandexReader:
             FROM parsed WHERE kind = 'Q' AND problem IS NULL AND size BETWEEN 1 AND {MAX_POSITIONS};
             CREATE OR REPLACE TEMP TABLE placed AS
             SELECT n, max(asked) AS asked, arg_max(place, asked) AS place FROM (
-                SELECT clicked.n, asked.n AS asked, list_position(string_split(asked.items, {_TAB}), target) AS place
+                SELECT clicked.n, asked.n AS asked,
+                       list_position(string_split(asked.items, {_TAB}), target) AS place
                 FROM parsed AS clicked JOIN asked USING (session)
                 WHERE kind = 'C' AND problem IS NULL AND asked.n < clicked.n AND place > 0)
             GROUP BY n;
@@ -100,7 +104,7 @@ class YandexReader:
     def finish(self) -> Reading:
         """Find the lists of clicks that stand in other blocks, and hand over the file's counts."""
         database, reading = self.database, self.reading
-        database.run(f"""
+        database.run("""
             CREATE OR REPLACE TEMP TABLE late AS
             SELECT n, max(asked) AS asked, arg_max(place, asked) AS place FROM (
                 SELECT homeless.n, shown.n AS asked, list_position(items, target) AS place
