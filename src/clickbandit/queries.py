@@ -248,8 +248,7 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
         if n_lists(model, positions) > MOST_LISTS:
             raise InputError(
                 f"{model.name} with {model.n_items} items and {positions} positions has too many lists to find "
-                f"the best one: expected at most {MOST_LISTS:,}, or a CM or PBM, found "
-                f"{n_lists(model, positions):.3g}; show fewer positions or rank fewer items"
+                f"the best one: at most {MOST_LISTS:,} can be gone through; show fewer positions or rank fewer items"
             )
         highest = -1.0
         for piece in all_lists(model, positions):
