@@ -37,7 +37,7 @@ def main() -> None:
         sys.exit(2)
 
 
-def _number(text: str | int) -> int:
+def _number(text: str) -> int:
     """A whole number that may be written like 1e6 or 1_000_000."""
     try:
         number = float(text)
@@ -49,7 +49,7 @@ def _number(text: str | int) -> int:
 
 
 Positions = Annotated[int, typer.Option(help="How many items a list shows.")]
-Steps = Annotated[int, typer.Option(parser=_number, metavar="N", help="Steps of each run, such as 1e6.")]
+Steps = Annotated[str, typer.Option(metavar="N", help="Steps of each run, such as 1e6.")]
 
 
 @app.command()
@@ -72,15 +72,13 @@ def simulate(
         list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
     ] = None,
     positions: Positions = 5,
-    steps: Steps = 1_000_000,
+    steps: Steps = "1e6",
     runs: Annotated[int, typer.Option(help="Runs of each policy on each click model.")] = 10,
     seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
     delay: Annotated[int, typer.Option(help="Steps by which feedback is late.")] = 0,
     horizon: Annotated[
-        int | None,
-        typer.Option(
-            parser=_number, metavar="N", help="Steps that policies are tuned for.", show_default="--steps"
-        ),
+        str | None,
+        typer.Option(metavar="N", help="Steps that policies are tuned for.", show_default="--steps"),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the results here, as Parquet.")] = None,
@@ -93,38 +91,34 @@ def simulate(
     For example: clickbandit simulate --queries queries.json --model PBM --policy batchrank
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """
+    from clickbandit.clicks._base import model_class
     from clickbandit.policies._base import parse_policy
     from clickbandit.progress import progress_bar
     from clickbandit.queries import load_queries
     from clickbandit.simulation.run import Problem
     from clickbandit.simulation.simulate import Interrupted, Task, simulate_all
 
+    n_steps = _number(steps)
+    for option, number in (("--steps", n_steps), ("--runs", runs), ("--threads", threads)):
+        if number is not None and number < 1:
+            raise InputError(f"{option} must be at least 1, found {number}")
     policies = {text: parse_policy(text) for text in policy or ["batchrank", "cascade-kl-ucb", "ranked-exp3"]}
-    if not (steps >= 1 and runs >= 1):
-        raise InputError(f"--steps and --runs must be at least 1, found {steps} and {runs}")
+    for name in model or []:
+        model_class(name)
     chosen = _choose(load_queries(queries), query)
-    tasks = [
-        Task(
-            text,
-            Problem(
-                settings,
-                entry.model(name),
-                positions=positions,
-                horizon=horizon or steps,
-                query=entry.query,
-                delay=delay,
-            ),
-        )
-        for entry in chosen
-        for name in model or [name for name in ("CM", "PBM") if name in entry.models]
-        for text, settings in policies.items()
-    ]
+    problem = {"positions": positions, "horizon": _number(horizon) if horizon else n_steps, "delay": delay}
     interrupted = False
     with _output(out, force) as results_file, _output(report, force) as report_file:
+        tasks = [
+            Task(text, Problem(settings, entry.model(name), query=entry.query, **problem))
+            for entry in chosen
+            for name in model or [name for name in ("CM", "PBM") if name in entry.models]
+            for text, settings in policies.items()
+        ]
         try:
-            with progress_bar(len(tasks) * runs * steps, "simulating") as advance:
+            with progress_bar(len(tasks) * runs * n_steps, "simulating") as advance:
                 traces = simulate_all(
-                    tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance
+                    tasks, steps=n_steps, runs=runs, seed=seed, threads=threads, progress=advance
                 )
         except Interrupted as stopped:
             traces, interrupted = stopped.traces, True
@@ -137,13 +131,7 @@ def simulate(
             if report_file:
                 from clickbandit.report.page import write_report
 
-                settings = {
-                    "queries": queries.name,
-                    "positions": positions,
-                    "steps": steps,
-                    "runs": runs,
-                    "seed": seed,
-                }
+                settings = {**problem, "queries": queries.name, "steps": n_steps, "runs": runs, "seed": seed}
                 write_report(report_file, table, settings)
     if as_json:
         print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -241,6 +242,12 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
     >>> best_list(CascadeModel(attraction=[0.2, 0.5, 0.1]), 2)
     ([1, 0], 0.6)
     """
+    ranking, reward = _best_list(model, positions)
+    return list(ranking), reward
+
+
+@lru_cache(maxsize=10_000)
+def _best_list(model: ClickModel, positions: int) -> tuple[tuple[int, ...], float]:
     model.check_positions(positions)
     by_attraction = np.argsort(-np.asarray(model.attraction), kind="stable")[:positions].tolist()
     known = model.best_list(positions)
@@ -259,4 +266,4 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
         assert known is not None
     if model.reward(by_attraction) >= model.reward(known) - 1e-12:
         known = by_attraction
-    return known, model.reward(known)
+    return tuple(known), model.reward(known)

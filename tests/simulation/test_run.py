@@ -1,0 +1,187 @@
+"""Runs: saved and continued bit for bit, seeds of their own, delayed feedback, windows."""
+
+import io
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from clickbandit import (
+    BatchRank,
+    CascadeKLUCB,
+    CascadeModel,
+    InputError,
+    MixtureModel,
+    Policy,
+    PositionBasedModel,
+    Problem,
+    RankedExp3,
+    Run,
+    simulate,
+)
+from clickbandit.policies._base import parse_policy, policy_names
+
+PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
+CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
+
+
+@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_saved_run_continues_bit_for_bit(name, delay):
+    problem = Problem(parse_policy(name), PBM, positions=3, horizon=6000, delay=delay)
+    whole = Run(problem, seed=7)
+    whole.advance(3000)
+    expected = whole.advance(3000)
+
+    half = Run(problem, seed=7)
+    half.advance(3000)
+    file = io.BytesIO()
+    np.savez(file, **half.snapshot())
+    half.advance(500)  # what happens after the snapshot does not matter
+    file.seek(0)
+    resumed = Run(problem, seed=7).restore(np.load(file))
+
+    assert resumed.step == 3000
+    assert resumed.advance(3000) == expected
+    for name, value in whole.snapshot().items():
+        np.testing.assert_array_equal(resumed.snapshot()[name], value, err_msg=name)
+
+
+def test_a_snapshot_of_another_run_is_refused():
+    problem = Problem(BatchRank(), PBM, positions=3, horizon=1000)
+    snapshot = Run(problem, seed=1).snapshot()
+    with pytest.raises(InputError, match="another run"):
+        Run(problem, seed=2).restore(snapshot)
+
+
+def test_pieces_are_the_whole():
+    problem = Problem(CascadeKLUCB(), CM, positions=2, horizon=1000)
+    whole, pieces = Run(problem, seed=3), Run(problem, seed=3)
+    regret, clicks = whole.advance(1000)
+    parts = [pieces.advance(size) for size in (1, 99, 400, 500)]
+    assert sum(part[1] for part in parts) == clicks
+    assert sum(part[0] for part in parts) == pytest.approx(regret, rel=1e-12)
+
+
+def test_every_run_has_its_own_stream():
+    both = simulate(RankedExp3(), CM, positions=2, steps=500, runs=3, seed=1, threads=2)
+    alone = simulate(RankedExp3(), CM, positions=2, steps=500, runs=1, seed=1, threads=1)
+    np.testing.assert_array_equal(both.regret[0], alone.regret[0])
+    assert len({tuple(row) for row in both.clicks}) == 3
+    for other in ({"seed": 2}, {"query": "other"}):
+        trace = simulate(RankedExp3(), CM, positions=2, steps=500, **{"seed": 1, **other})
+        assert not np.array_equal(trace.regret[0], alone.regret[0])
+
+
+def test_the_seed_does_not_depend_on_how_python_hashes():
+    """A number from another process and day: it changes only if the streams do."""
+    trace = simulate("random", CM, positions=2, steps=1000, seed=1, query="shoes")
+    assert trace.clicks.sum() * 10 == pytest.approx(442)
+
+
+def test_the_spelling_of_a_policy_is_part_of_its_seed_but_not_how_it_was_given():
+    given = simulate("cascade-kl-ucb:feedback=first", CM, positions=2, steps=300, seed=1)
+    same = simulate(CascadeKLUCB(), CM, positions=2, steps=300, seed=1)
+    assert (given.policy, same.policy) == ("cascade-kl-ucb:feedback=first", "cascade-kl-ucb")
+    np.testing.assert_array_equal(given.regret, same.regret)
+
+
+@pytest.mark.parametrize(("steps", "windows"), [(7, 7), (100, 100), (1050, 100)])
+def test_windows(steps, windows):
+    trace = simulate("random", CM, positions=2, steps=steps, runs=2, seed=1)
+    assert trace.regret.shape == trace.clicks.shape == (2, windows)
+    assert trace.steps[-1] == steps
+    assert trace.window_sizes.sum() == steps
+    assert trace.window_sizes.max() - trace.window_sizes.min() <= 1
+
+
+class Recorder(Policy):
+    """A plain Python policy that notes in which order it is called."""
+
+    calls: ClassVar[list[tuple[str, int]]] = []
+
+    @staticmethod
+    def init(n_items, n_positions, *, horizon):
+        from collections import namedtuple
+
+        return namedtuple("State", ["step"])(np.zeros(1, np.int64))
+
+    @staticmethod
+    def memo_size(n_items, n_positions):
+        return 1
+
+    @staticmethod
+    def rank(state, rng, ranking, memo):
+        state.step[0] += 1
+        ranking[:] = np.arange(len(ranking))
+        memo[0] = state.step[0]
+        Recorder.calls.append(("rank", int(state.step[0])))
+
+    @staticmethod
+    def update(state, ranking, clicks, memo):
+        Recorder.calls.append(("update", int(memo[0])))
+
+    @staticmethod
+    def best(state, ranking):
+        ranking[:] = np.arange(len(ranking))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 4])
+def test_feedback_to_step_t_comes_just_before_step_t_plus_delay_plus_one(delay):
+    Recorder.calls.clear()
+    Run(Problem(Recorder(), CM, positions=2, horizon=10, delay=delay), seed=1).advance(10)
+    expected = []
+    for t in range(1, 11):
+        expected.append(("rank", t))
+        if t > delay:
+            expected.append(("update", t - delay))
+    assert Recorder.calls == expected
+
+
+def test_delay_beyond_the_run_gives_no_feedback():
+    Recorder.calls.clear()
+    Run(Problem(Recorder(), CM, positions=2, horizon=10, delay=50), seed=1).advance(10)
+    assert all(kind == "rank" for kind, _ in Recorder.calls)
+
+
+def test_expected_regret_is_that_of_the_shown_lists():
+    """The optimal policy has none; the random one that of a random list."""
+    assert simulate("optimal", PBM, positions=3, steps=100, seed=1).regret.max() == 0
+    from itertools import permutations
+
+    rewards = [PBM.reward(ranking) for ranking in permutations(range(6), 3)]
+    random = simulate("random", PBM, positions=3, steps=100_000, seed=1).summary()
+    spread = np.std(rewards) / np.sqrt(100_000)
+    assert random.regret.mean / 100_000 == pytest.approx(max(rewards) - np.mean(rewards), abs=4 * spread)
+    assert random.clicks.mean == pytest.approx(np.mean(rewards), abs=4 * np.sqrt(3) / np.sqrt(100_000))
+
+
+def test_a_mixture_runs_compiled():
+    model = MixtureModel([0.3, 0.7], [CM, PBM])
+    trace = simulate(BatchRank(), model, positions=3, steps=50_000, seed=1)
+    assert trace.regret[0, -1] < trace.regret[0, 0] / 2
+
+
+def test_a_policy_beyond_its_horizon_goes_on_learning():
+    trace = simulate(BatchRank(), PBM, positions=3, steps=100_000, horizon=1000, seed=1)
+    assert trace.final_lists == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"positions": 7}, "7 positions need as many items"),
+        ({"positions": 0}, "at least 1"),
+        ({"steps": 4}, "at least 5 steps"),
+        ({"runs": 0}, "runs must be at least 1"),
+        ({"delay": -1}, "delay must be"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(InputError, match=message):
+        simulate(BatchRank(), PBM, **{"positions": 3, "steps": 100, **arguments})
+
+
+def test_too_few_examination_values():
+    with pytest.raises(InputError, match="4 positions need as many values"):
+        simulate(BatchRank(), PBM, positions=4, steps=100)

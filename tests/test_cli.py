@@ -1,0 +1,186 @@
+"""The command line: what it prints and writes, and one clear sentence with exit code 2 for bad input."""
+
+import json
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from clickbandit import cli
+
+QUERIES = {
+    "format": "clickbandit/queries",
+    "version": 1,
+    "queries": [
+        {
+            "query": name,
+            "items": ["a", "b", "c", "d"],
+            "models": {
+                "CM": {"attraction": [0.5, 0.4, 0.2, 0.1]},
+                "PBM": {"attraction": [0.2, 0.4, 0.6, 0.1], "examination": [1, 0.5, 0.3]},
+            },
+        }
+        for name in ("shoes", "pasta")
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "queries.json").write_text(json.dumps(QUERIES))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """Runs a command; its exit code, and what it printed on both channels."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["clickbandit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code or 0, *capsys.readouterr())
+
+    return command
+
+
+SIMULATE = ("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 1000, "--runs", 2)
+
+
+def test_simulate_writes_the_results(run, folder):
+    policies = ("--policy", "batchrank", "--policy", "cascade-kl-ucb:feedback=last")
+    code, out, _ = run(*SIMULATE, "--model", "PBM", *policies, "--seed", 1, "--out", "results.parquet")
+    assert code == 0
+    assert "cascade-kl-ucb:feedback=last" in out
+    assert "results.parquet" in out
+    table = pq.read_table("results.parquet")
+    assert table.column_names == ["policy", "model", "query", "run", "step", "regret", "clicks"]
+    assert table.num_rows == 2 * 2 * 2 * 100
+    assert set(table["policy"].to_pylist()) == {"batchrank", "cascade-kl-ucb:feedback=last"}
+    assert set(table["query"].to_pylist()) == {"shoes", "pasta"}
+    assert list(folder.glob(".results*")) == []
+
+
+def test_simulate_prints_json(run):
+    code, out, _ = run(*SIMULATE, "--query", "pasta", "--policy", "optimal", "--json")
+    results = json.loads(out)["results"]
+    assert code == 0
+    assert [(row["query"], row["model"], row["regret"]["mean"]) for row in results] == [
+        ("pasta", "CM", 0),
+        ("pasta", "PBM", 0),
+    ]
+    assert results[1]["final_lists"] == [[2, 1], [2, 1]]
+
+
+def test_the_shell_and_python_give_the_same_numbers(run):
+    from clickbandit import BatchRank, load_queries, simulate
+
+    _, out, _ = run(*SIMULATE, "--model", "CM", "--query", "shoes", "--policy", "batchrank", "--seed", 3, "--json")
+    model = load_queries("queries.json")[0].models["CM"]
+    trace = simulate(BatchRank(), model, positions=2, steps=1000, runs=2, seed=3, query="shoes")
+    assert json.loads(out)["results"][0]["regret"]["mean"] == trace.summary().regret.mean
+
+
+def test_an_existing_file_is_kept_without_force(run, folder):
+    (folder / "results.parquet").write_text("precious")
+    code, _, err = run(*SIMULATE, "--policy", "random", "--out", "results.parquet")
+    assert (code, (folder / "results.parquet").read_text()) == (2, "precious")
+    assert "--force" in err
+    code, _, _ = run(*SIMULATE, "--policy", "random", "--out", "results.parquet", "--force")
+    assert code == 0
+    assert pq.read_table("results.parquet").num_rows == 2 * 2 * 2 * 100
+
+
+def test_a_report_is_one_page_without_network(run, folder):
+    code, _, _ = run(*SIMULATE, "--policy", "batchrank", "--policy", "random", "--report", "report.html")
+    page = (folder / "report.html").read_text()
+    assert code == 0
+    assert "batchrank" in page
+    assert "vegaEmbed" in page
+    assert 'src="http' not in page
+    assert 'href="http' not in page
+
+
+def test_a_policy_from_a_file(run, folder):
+    from pathlib import Path
+
+    text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
+    (folder / "mine.py").write_text(text)
+    code, out, _ = run(*SIMULATE, "--policy", "mine.py:EpsilonGreedy:epsilon=0.5", "--json")
+    assert code == 0
+    assert json.loads(out)["results"][0]["policy"] == "mine.py:EpsilonGreedy:epsilon=0.5"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--policy", "batchrang"], "there is no policy 'batchrang': did you mean batchrank?"),
+        (["--policy", "batchrank:varient=x"], "there is no setting 'varient': did you mean variant?"),
+        (["--policy", "batchrank:variant=x"], "variant must be printed or experiment, not 'x'"),
+        (["--policy", "batchrank:eliminate=maybe"], "eliminate must be true or false, not 'maybe'"),
+        (["--policy", "batchrank:eliminate"], "expected key=value"),
+        (["--policy", "random:x=1"], "there is no setting 'x': it has none"),
+        (["--policy", "none.py:Policy"], "none.py does not exist"),
+        (["--policy", "broken.py:Policy"], "broken.py cannot be imported"),
+        (["--policy", "empty.py:Policy"], "empty.py has no class Policy"),
+        (["--positions", "5"], "5 positions need as many items"),
+        (["--positions", "4", "--model", "PBM"], "4 positions need as many values by position"),
+        (["--positions", "0"], "positions must be at least 1"),
+        (["--steps", "4"], "at least 5 steps are needed, found 4"),
+        (["--steps", "many"], "expected a whole number such as 1000000 or 1e6, found 'many'"),
+        (["--steps", "1.5"], "expected a whole number"),
+        (["--steps", "0"], "must be at least 1"),
+        (["--steps", "-5"], "must be at least 1"),
+        (["--runs", "0"], "must be at least 1"),
+        (["--delay", "-1"], "delay must be"),
+        (["--threads", "0"], "threads must be at least 1"),
+        (["--query", "shoe"], "there is no query 'shoe': did you mean shoes?"),
+        (["--model", "DBN"], "query shoes has no model DBN: it has CM, PBM"),
+        (["--model", "PMB"], "there is no click model 'PMB': did you mean PBM?"),
+        (["--queries", "nowhere.json"], "nowhere.json cannot be read"),
+        (["--queries", "broken.py"], "broken.py is not JSON"),
+        (["--out", "nowhere/results.parquet"], "nowhere/results.parquet cannot be written"),
+        (["--out", ".", "--force"], "is a folder"),
+        (["--report", "queries.json"], "queries.json exists"),
+    ],
+)
+def test_bad_input_is_one_sentence(run, folder, arguments, sentence):
+    (folder / "broken.py").write_text("1 / 0")
+    (folder / "empty.py").write_text("")
+    before = sorted(folder.iterdir())
+    code, out, err = run(*SIMULATE, *arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.startswith("clickbandit: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert sorted(path for path in folder.iterdir() if path.name != "__pycache__") == before
+
+
+def test_a_path_in_a_folder_that_may_not_be_written(run, folder, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(cli.tempfile, "mkstemp", refuse)
+    code, _, err = run(*SIMULATE, "--out", "results.parquet")
+    assert (code, err) == (2, "clickbandit: results.parquet cannot be written: Permission denied\n")
+
+
+def test_policies_and_models_are_listed(run):
+    for command, names in (
+        ("policies", ["batchrank", "cascade-kl-ucb", "ranked-exp3", "random", "optimal"]),
+        ("models", ["CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM"]),
+    ):
+        code, out, _ = run(command)
+        assert code == 0
+        assert all(name in out for name in names)
+        _, out, _ = run(command, "--json")
+        assert all(row["paper"] for row in json.loads(out))
+
+
+def test_help_does_not_wait_for_numba(folder):
+    import subprocess
+
+    code = "import sys, clickbandit.cli; assert 'numba' not in sys.modules and 'numpy' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
