@@ -1,0 +1,133 @@
+"""Every registered policy keeps the contract, and the public check finds those that do not."""
+
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clickbandit import CascadeModel, Policy
+from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.testing import check_policy
+
+OTHER_SETTINGS = [
+    "batchrank:variant=experiment",
+    "batchrank:bounds=hoeffding,eliminate=false",
+    "cascade-kl-ucb:feedback=last,budget=log t",
+    "cascade-kl-ucb:feedback=full",
+    "ranked-exp3:mixing=true",
+]
+
+
+@pytest.mark.parametrize("policy", [*policy_names(), *OTHER_SETTINGS])
+def test_policy_keeps_the_contract(policy):
+    check_policy(parse_policy(policy))
+
+
+def test_on_a_given_model():
+    check_policy(parse_policy("batchrank"), CascadeModel(attraction=[0.5, 0.4, 0.1]), 2)
+
+
+State = namedtuple("State", ["count"])
+
+
+@dataclass(frozen=True)
+class Honest(Policy):
+    """Items in turn: each broken policy below changes one thing."""
+
+    @staticmethod
+    def init(n_items, n_positions, *, horizon):
+        return State(np.zeros(n_items))
+
+    @staticmethod
+    def memo_size(n_items, n_positions):
+        return 1
+
+    @staticmethod
+    def rank(state: Any, rng, ranking, memo):
+        ranking[:] = np.argsort(-state.count, kind="stable")[: len(ranking)]
+        memo[0] = 1
+
+    @staticmethod
+    def update(state: Any, ranking, clicks, memo):
+        state.count[ranking] += clicks
+
+    @staticmethod
+    def best(state: Any, ranking):
+        ranking[:] = np.arange(len(ranking))
+
+
+def test_an_honest_policy_passes():
+    check_policy(Honest())
+
+
+def twice(state, rng, ranking, memo):
+    ranking[:] = 0
+    memo[0] = 1
+
+
+def outside(state, rng, ranking, memo):
+    ranking[:] = np.arange(len(ranking)) + len(state.count)
+    memo[0] = 1
+
+
+def no_memo(state, rng, ranking, memo):
+    ranking[:] = np.arange(len(ranking))
+
+
+def own_randomness(state, rng, ranking, memo):
+    ranking[:] = np.random.default_rng().permutation(len(state.count))[: len(ranking)]
+    memo[0] = 1
+
+
+def meddle(state, ranking, clicks, memo):
+    clicks[:] = 0
+
+
+def learning_best(state, ranking):
+    ranking[:] = np.arange(len(ranking))
+    state.count[0] += 1
+
+
+def forgetful(n_items, n_positions, *, horizon):
+    return State([0] * n_items)
+
+
+@pytest.mark.parametrize(
+    ("function", "broken", "message"),
+    [
+        ("rank", twice, "gave an item twice"),
+        ("rank", outside, "must give items from 0"),
+        ("rank", no_memo, "must write every entry of the memo"),
+        ("rank", own_randomness, "the same seed must give the same lists"),
+        ("update", meddle, "must not change the list, clicks or memo"),
+        ("best", learning_best, "best must not change the state"),
+        ("init", forgetful, "must be an array or a number"),
+    ],
+)
+def test_a_broken_policy_is_found(function, broken, message):
+    policy = type("Broken", (Honest,), {function: staticmethod(broken)})()
+    with pytest.raises(AssertionError, match=message):
+        check_policy(policy)
+
+
+def test_hidden_state_is_found():
+    """Two rankers at once would mix what they learn."""
+    hidden = np.zeros(100)
+
+    def rank(state, rng, ranking, memo):
+        ranking[:] = np.argsort(-hidden[: len(state.count)], kind="stable")[: len(ranking)]
+        memo[0] = 1
+
+    def update(state, ranking, clicks, memo):
+        hidden[ranking] += clicks
+
+    policy = type("Hidden", (Honest,), {"rank": staticmethod(rank), "update": staticmethod(update)})()
+    with pytest.raises(AssertionError, match="outside its state"):
+        check_policy(policy)
+
+
+def test_a_policy_without_its_functions_is_refused():
+    with pytest.raises(ValueError, match=r"its module must define init, rank, update, memo_size, best"):
+        type("Nothing", (Policy,), {})()
