@@ -76,7 +76,9 @@ def test_simulate_prints_json(run):
 def test_the_shell_and_python_give_the_same_numbers(run):
     from clickbandit import BatchRank, load_queries, simulate
 
-    _, out, _ = run(*SIMULATE, "--model", "CM", "--query", "shoes", "--policy", "batchrank", "--seed", 3, "--json")
+    _, out, _ = run(
+        *SIMULATE, "--model", "CM", "--query", "shoes", "--policy", "batchrank", "--seed", 3, "--json"
+    )
     model = load_queries("queries.json")[0].models["CM"]
     trace = simulate(BatchRank(), model, positions=2, steps=1000, runs=2, seed=3, query="shoes")
     assert json.loads(out)["results"][0]["regret"]["mean"] == trace.summary().regret.mean
@@ -165,6 +167,28 @@ def test_a_path_in_a_folder_that_may_not_be_written(run, folder, monkeypatch):
     monkeypatch.setattr(cli.tempfile, "mkstemp", refuse)
     code, _, err = run(*SIMULATE, "--out", "results.parquet")
     assert (code, err) == (2, "clickbandit: results.parquet cannot be written: Permission denied\n")
+
+
+def test_check_says_which_assumptions_hold(run, folder):
+    queries = json.loads((folder / "queries.json").read_text())
+    queries["queries"][0]["models"]["PBM"]["examination"] = [0.5, 1, 0.3]
+    (folder / "queries.json").write_text(json.dumps(queries))
+    code, out, _ = run("check", "queries.json", "--positions", 2, "--steps", "1e5")
+    assert code == 0
+    assert "shoes PBM, assumption 4: position 2 of list" in out
+    rows = [line.split() for line in out.splitlines() if line.split()[1:2] in (["CM"], ["PBM"])]
+    assert [row[2:8].count("no") for row in rows[:4]] == [0, 1, 0, 0]
+    assert [row[8] == "none" for row in rows[:4]] == [False, True, False, False]
+
+    _, out, _ = run("check", "queries.json", "--positions", 2, "--steps", "1e5", "--json")
+    results = json.loads(out)["results"]
+    assert [row["bound"] is None for row in results] == [False, True, False, False]
+    assert results[1]["assumptions"][3]["lists"][0] == [0, 1]
+    # 192 K^3 L log T / ((1 - 0.5) * min(0.1, 0.2)) + 4 K L (3 e + K)
+    assert results[0]["bound"] == pytest.approx(192 * 8 * 4 * 11.512925 / 0.05 + 32 * 10.154845, rel=1e-6)
+
+    code, _, err = run("check", "queries.json", "--positions", 9)
+    assert (code, err.count("\n")) == (2, 1)
 
 
 def test_policies_and_models_are_listed(run):

@@ -1,6 +1,7 @@
 """The command line: every command is a few lines over the library."""
 
 import json
+import math
 import os
 import sys
 import tempfile
@@ -176,6 +177,55 @@ def models(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON."
             {"model": name, "parameters": parameters, "users": _first_line(kind), "paper": kind.paper}
         )
     _print_rows(rows, as_json)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
+    model: Annotated[
+        list[str] | None, typer.Option(help="Only this click model, repeatable.", show_default="all")
+    ] = None,
+    query: Annotated[
+        list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
+    ] = None,
+    positions: Positions = 5,
+    steps: Annotated[
+        str, typer.Option(metavar="N", help="Steps that the bound on the regret is for.")
+    ] = "1e6",
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Say which of the paper's assumptions hold for each query and click model, and the bound on the regret.
+
+    BatchRank is guaranteed to learn the best list where all six hold and no two of the best items are equally
+    attractive. Where an assumption does not hold, the lists that break it are shown, and there is no bound.
+    """
+    from clickbandit.clicks._base import model_class
+    from clickbandit.queries import load_queries
+    from clickbandit.theory import check_assumptions, regret_bound
+
+    horizon = _number(steps)
+    for name in model or []:
+        model_class(name)
+    rows = []
+    for entry in _choose(load_queries(file), query):
+        for name in model or entry.models:
+            users = entry.model(name)
+            findings = check_assumptions(users, positions)
+            bound = regret_bound(users, positions, horizon)
+            rows.append(
+                {
+                    "query": entry.query,
+                    "model": name,
+                    "assumptions": [finding._asdict() for finding in findings],
+                    "bound": bound if all(f.holds for f in findings) and math.isfinite(bound) else None,
+                }
+            )
+    if as_json:
+        print(json.dumps({"positions": positions, "steps": horizon, "results": rows}, indent=1))
+        return
+    from clickbandit.report.tables import print_assumptions
+
+    print_assumptions(rows, horizon)
 
 
 def _first_line(kind: type) -> str:

@@ -57,6 +57,35 @@ def print_results(summaries: Sequence[Summary]) -> None:
     print_table(rows)
 
 
+def print_assumptions(rows: Sequence[Mapping[str, Any]], horizon: int) -> None:
+    """Which assumptions hold for each query and model, the bound on the regret, and why the others do not."""
+    print_table(
+        [
+            {
+                "query": row["query"],
+                "model": row["model"],
+                **{
+                    str(finding["assumption"]): ("yes" if finding["holds"] else "no")
+                    + ("" if finding["exhaustive"] else "*")
+                    for finding in row["assumptions"]
+                },
+                f"bound at {horizon:,} steps": "none" if row["bound"] is None else f"{row['bound']:,.0f}",
+            }
+            for row in rows
+        ]
+    )
+    names = {finding["assumption"]: finding["name"] for row in rows for finding in row["assumptions"]}
+    print(", ".join(f"{number} {name}" for number, name in names.items()))
+    if any(not finding["exhaustive"] for row in rows for finding in row["assumptions"]):
+        print("* in a sample of all lists")
+    for row in rows:
+        for finding in row["assumptions"]:
+            if not finding["holds"]:
+                print(
+                    f"{row['query']} {row['model']}, assumption {finding['assumption']}: {finding['explanation']}"
+                )
+
+
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows with the same keys, as a table."""
     if not rows:
