@@ -1,0 +1,265 @@
+"""Every compiled policy shows the lists of its plain twin, step by step, on the same random numbers."""
+
+from collections import deque
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks.cm import CascadeModel
+from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.kernel import is_compiled
+from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.simulation.run import Problem, Run, generators
+from naive.policies import TWINS
+
+STEPS = 20_000
+
+EASY = [0.95, 0.1, 0.8, 0.05, 0.6, 0.02, 0.4]
+"""Far enough apart that batches split, and lose items, within the steps of these tests."""
+CLOSE = [0.5, 0.45, 0.55, 0.2, 0.48]
+STEEP = [0.9, 0.03, 0.02, 0.6, 0.01, 0.02]
+
+
+def cm(attraction: list[float]) -> ClickModel:
+    return CascadeModel(attraction=attraction)
+
+
+def pbm(attraction: list[float], slope: float = 0.85) -> ClickModel:
+    return PositionBasedModel(attraction=attraction, examination=[slope**k for k in range(len(attraction))])
+
+
+def many(n_items: int) -> list[float]:
+    """Attractions in no order: a few good items, and many that are not."""
+    return [0.95 * 0.6 ** (i * 7 % n_items) for i in range(n_items)]
+
+
+MODELS = {
+    "CM, 7 items": cm(EASY),
+    "PBM, 7 items": pbm(EASY),
+    "CM, 5 items": cm(CLOSE),
+    "PBM, 5 items": pbm(CLOSE),
+    "CM, 6 items": cm(STEEP),
+    "PBM, 6 items": pbm(STEEP),
+    "CM, 30 items": cm(many(30)),
+    "PBM, 30 items": pbm(many(30)),
+    "PBM, 1 item": pbm([0.3]),
+}
+
+
+def compare(
+    policy: str, model: ClickModel, positions: int, *, horizon: int = 1000, steps: int = STEPS, delay: int = 0
+) -> Any:
+    """Run a policy and its twin side by side; the twin as it is after the last step."""
+    settings = parse_policy(policy)
+    assert is_compiled(settings.function("rank"))
+    problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay)
+    run = Run(problem, seed=3)
+    rng, _ = generators(3, "", model.name, str(settings), 0)
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    variant = values.pop("variant", "printed")
+    name = settings.name + ("" if variant == "printed" else f":variant={variant}")
+    twin = TWINS[name](model.n_items, positions, horizon=horizon, **values, **problem.knowledge)
+    outstanding: deque[Any] = deque()
+    for step in range(steps):
+        slot = step % (delay + 1)
+        run.advance(1)
+        shown, clicks = run._rankings[slot].tolist(), run._clicks[slot].tolist()
+        expected = twin.rank(rng)
+        assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"
+        outstanding.append((shown, clicks, twin.memo))
+        if len(outstanding) > delay:
+            twin.update(*outstanding.popleft())
+    assert run.rng.bit_generator.state == rng.bit_generator.state, (
+        f"{policy} and its twin drew differently often"
+    )
+    return twin
+
+
+def n_events(twin: Any, kind: str) -> int:
+    return sum(event == kind for event, _ in twin.events)
+
+
+def test_every_policy_has_a_twin() -> None:
+    assert {name.partition(":")[0] for name in TWINS} == set(policy_names())
+
+
+# --- BatchRank ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "model", "positions", "splits", "stages", "eliminations"),
+    [
+        ("batchrank", "CM, 7 items", 3, 1, 2, 1),
+        ("batchrank", "PBM, 7 items", 4, 3, 2, 1),
+        ("batchrank", "CM, 5 items", 5, 0, 2, 0),
+        ("batchrank", "PBM, 5 items", 5, 1, 3, 0),
+        ("batchrank", "PBM, 7 items", 7, 4, 2, 0),
+        ("batchrank", "CM, 6 items", 1, 0, 2, 1),
+        ("batchrank", "PBM, 30 items", 7, 1, 2, 1),
+        ("batchrank", "CM, 30 items", 7, 1, 2, 0),
+        ("batchrank", "PBM, 1 item", 1, 0, 3, 0),
+        ("batchrank:bounds=hoeffding", "PBM, 7 items", 4, 2, 2, 1),
+        ("batchrank:eliminate=false", "CM, 6 items", 3, 1, 2, 0),
+        ("batchrank:eliminate=false", "PBM, 7 items", 4, 3, 2, 0),
+        ("batchrank:bounds=hoeffding,eliminate=false", "PBM, 6 items", 1, 0, 3, 0),
+    ],
+)
+def test_batchrank(
+    policy: str, model: str, positions: int, splits: int, stages: int, eliminations: int
+) -> None:
+    """With a short horizon stages are short too: the steps go on beyond it, through many of them."""
+    twin = compare(policy, MODELS[model], positions, horizon=50)
+    assert n_events(twin, "split") >= splits
+    assert n_events(twin, "stage") >= stages
+    assert n_events(twin, "eliminated") >= eliminations
+    assert twin.made == 1 + 2 * n_events(twin, "split")
+
+
+@pytest.mark.parametrize("delay", [1, 40, 700])
+def test_batchrank_with_late_feedback(delay: int) -> None:
+    twin = compare("batchrank", MODELS["PBM, 7 items"], 4, horizon=50, delay=delay)
+    assert n_events(twin, "split") >= 2
+    assert n_events(twin, "eliminated") >= 1
+
+
+def test_batchrank_within_its_horizon() -> None:
+    twin = compare("batchrank", MODELS["PBM, 7 items"], 4, horizon=STEPS)
+    assert n_events(twin, "split") >= 2
+    assert n_events(twin, "stage") >= 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_batchrank_with_lost_and_void_lists(seed: int) -> None:
+    """A third of the lists is never seen, the others are learned from after a while and in any order."""
+    model = MODELS["PBM, 7 items"]
+    policy = parse_policy("batchrank")
+    rank, update, void = (policy.function(name) for name in ("rank", "update", "void"))
+    state = policy.start(7, 4, horizon=30)
+    twin = TWINS["batchrank"](7, 4, horizon=30)
+    rng, twin_rng = np.random.default_rng(seed), np.random.default_rng(seed)
+    world = np.random.default_rng(seed + 100)
+    attraction = np.asarray(model.attraction)
+    examination = 0.85 ** np.arange(4)
+    waiting: list[Any] = []
+    for _ in range(STEPS):
+        ranking, memo = np.zeros(4, np.int64), np.zeros(4)
+        rank(state, rng, ranking, memo)
+        assert ranking.tolist() == twin.rank(twin_rng)
+        waiting.append((ranking, memo, twin.memo))
+        while len(waiting) > world.integers(0, 30):
+            ranking, memo, twin_memo = waiting.pop(world.integers(len(waiting)))
+            if world.random() < 1 / 3:
+                void(state, ranking, memo)
+                twin.void(ranking.tolist(), twin_memo)
+            else:
+                clicks = (world.random(4) < attraction[ranking] * examination).astype(np.int64)
+                update(state, ranking, clicks, memo)
+                twin.update(ranking.tolist(), clicks.tolist(), twin_memo)
+    assert n_events(twin, "split") >= 2
+    assert n_events(twin, "stage") >= 2
+    assert n_events(twin, "eliminated") >= 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "positions", "cuts", "drops", "halvings"),
+    [
+        ("", "CM, 7 items", 3, 1, 1, 1),
+        ("", "PBM, 7 items", 4, 1, 1, 1),
+        ("", "CM, 5 items", 5, 1, 0, 3),
+        ("", "PBM, 5 items", 5, 1, 0, 3),
+        ("", "CM, 6 items", 1, 0, 1, 1),
+        ("", "PBM, 30 items", 7, 1, 1, 2),
+        ("", "CM, 30 items", 7, 1, 0, 1),
+        ("", "PBM, 1 item", 1, 0, 0, 0),
+        (",bounds=hoeffding", "PBM, 7 items", 4, 1, 1, 1),
+        (",eliminate=false", "CM, 7 items", 3, 1, 0, 1),
+        (",eliminate=false", "PBM, 6 items", 2, 1, 0, 1),
+    ],
+)
+def test_batchrank_experiment(
+    settings: str, model: str, positions: int, cuts: int, drops: int, halvings: int
+) -> None:
+    twin = compare(f"batchrank:variant=experiment{settings}", MODELS[model], positions)
+    assert n_events(twin, "cut") >= cuts
+    assert n_events(twin, "dropped") >= drops
+    assert n_events(twin, "halved") >= halvings
+
+
+@pytest.mark.parametrize("delay", [1, 50])
+def test_batchrank_experiment_with_late_feedback(delay: int) -> None:
+    twin = compare("batchrank:variant=experiment", MODELS["PBM, 7 items"], 4, delay=delay)
+    assert n_events(twin, "cut") >= 1
+    assert n_events(twin, "dropped") >= 1
+
+
+# --- CascadeKL-UCB ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "positions"),
+    [
+        ("", "CM, 6 items", 3),
+        (":feedback=last", "PBM, 5 items", 5),
+        (":feedback=full", "PBM, 5 items", 3),
+        (":budget=log t", "CM, 5 items", 2),
+        (":feedback=last,budget=log t", "PBM, 30 items", 7),
+        (":feedback=full,budget=log t", "CM, 5 items", 5),
+        (":feedback=first", "CM, 6 items", 1),
+        ("", "PBM, 1 item", 1),
+    ],
+)
+def test_cascade_kl_ucb(settings: str, model: str, positions: int) -> None:
+    twin = compare("cascade-kl-ucb" + settings, MODELS[model], positions)
+    assert twin.t == STEPS
+    assert positions == 1 or twin.ties > 0
+
+
+def test_cascade_kl_ucb_with_many_ties() -> None:
+    """Items that nobody clicks keep the same bound as soon as they were seen equally often."""
+    twin = compare("cascade-kl-ucb:feedback=full", cm([0.0] * 6), 3)
+    assert twin.ties > STEPS // 4
+
+
+@pytest.mark.xfail(
+    reason="bounds near 1 are right to 1e-11 only, so that some ties are not seen", strict=True
+)
+def test_cascade_kl_ucb_with_late_feedback() -> None:
+    twin = compare("cascade-kl-ucb:feedback=last", MODELS["PBM, 5 items"], 3, delay=25)
+    assert twin.ties > 25
+
+
+# --- RankedExp3 and the yardsticks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mixing", ["", ":mixing=true"])
+@pytest.mark.parametrize(
+    ("model", "positions", "horizon"),
+    [
+        ("CM, 7 items", 3, STEPS),
+        ("PBM, 5 items", 5, STEPS),
+        ("CM, 6 items", 1, STEPS),
+        ("PBM, 30 items", 7, STEPS),
+        ("PBM, 1 item", 1, STEPS),
+        ("PBM, 7 items", 4, 100),
+    ],
+)
+def test_ranked_exp3(mixing: str, model: str, positions: int, horizon: int) -> None:
+    """The last case goes far beyond its horizon, where weights leave the range of floats and are scaled anew."""
+    twin = compare("ranked-exp3" + mixing, MODELS[model], positions, horizon=horizon)
+    if horizon == 100:
+        assert max(max(map(abs, score)) for score in twin.score) > 700
+
+
+def test_ranked_exp3_with_late_feedback() -> None:
+    compare("ranked-exp3", MODELS["PBM, 7 items"], 4, horizon=STEPS, delay=30)
+
+
+@pytest.mark.parametrize("policy", ["random", "optimal"])
+@pytest.mark.parametrize(
+    ("model", "positions"), [("CM, 7 items", 3), ("PBM, 5 items", 5), ("PBM, 6 items", 1)]
+)
+def test_yardsticks(policy: str, model: str, positions: int) -> None:
+    compare(policy, MODELS[model], positions)
