@@ -22,6 +22,7 @@ BLOCK = 32 << 20
 """How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any
 memory."""
 
+_LONGEST_LINE = 1 << 24
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -73,9 +74,9 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
         return next((data for data, _ in _unpacked(file, compression(path), size)), b"")[:size]
 
 
-def blocks(path: Path, size: int = BLOCK) -> Iterator[Block]:
+def blocks(path: Path) -> Iterator[Block]:
     """A file's lines, unpacked, a block at a time; the next one is made ready while the last is counted."""
-    made = _blocks(path, size)
+    made = _blocks(path, BLOCK)
     with ThreadPoolExecutor(1) as thread:
         ahead = thread.submit(next, made, None)
         while (block := ahead.result()) is not None:
@@ -92,8 +93,8 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
                 data = rest + (data.removeprefix(codecs.BOM_UTF8) if n == 1 and not rest else data)
                 cut = data.rfind(b"\n") + 1
                 rest = data[cut:]
-                if len(rest) > BLOCK:
-                    raise InputError(f"{path} is not a log: line {n} is longer than {BLOCK >> 20} MiB")
+                if len(rest) > _LONGEST_LINE:
+                    raise InputError(f"{path} is not a log: a line is longer than {_LONGEST_LINE >> 20} MiB")
                 if cut:
                     yield (block := _block(data[:cut], n, at))
                     n += block.lines.num_rows

@@ -20,6 +20,7 @@ from clickbandit.registry import suggestion
 
 BATCH = 200_000
 """How many sessions are made at a time."""
+_TEXTS = 500_000  # how many different sessions are remembered as texts
 _SESSION = "\0"  # stands for the session's number in a text that many sessions share
 
 
@@ -76,6 +77,8 @@ def generate_log(
                 ):
                     text = texts.get((q, row, pattern))
                     if text is None:
+                        if len(texts) > _TEXTS:
+                            texts.clear()
                         items = [queries[q].items[item] for item in shown[q][row]]
                         text = text_of(queries[q].query, items, clicks[i].tolist())
                         texts[q, row, pattern] = text
