@@ -1,0 +1,474 @@
+"""Queries files say exactly what is wrong with them, and the best list is the best of all lists."""
+
+import copy
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from clickbandit import queries
+from clickbandit.clicks._base import ClickModel, model_class, model_names
+from clickbandit.clicks._mixture import MixtureModel
+from clickbandit.clicks.cm import CascadeModel
+from clickbandit.clicks.dcm import DependentClickModel
+from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.clicks.ubm import UserBrowsingModel
+from clickbandit.errors import InputError
+from clickbandit.queries import Query, all_lists, best_list, evaluate, load_queries, n_lists, save_queries
+
+probability = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1)
+
+
+@st.composite
+def models(draw: st.DrawFn, name: str, n: int, n_positions: int) -> ClickModel:
+    """A model whose fields follow from their types: by item, by position, or rows of growing length."""
+    kind = model_class(name)
+    hints = get_type_hints(kind)
+
+    def values(field: str) -> st.SearchStrategy[Any]:
+        size = n if field in kind.by_item else n_positions
+        if hints[field] is float:
+            return probability
+        if hints[field] == Sequence[float]:
+            return st.lists(probability, min_size=size, max_size=size)
+        return st.tuples(*(st.lists(probability, min_size=k, max_size=k) for k in range(1, size + 1)))
+
+    return kind(**{field.name: draw(values(field.name)) for field in fields(kind)})
+
+
+@st.composite
+def some_queries(draw: st.DrawFn) -> list[Query]:
+    text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+    found = []
+    for name in draw(st.lists(text, min_size=1, max_size=3, unique=True)):
+        items = draw(st.lists(text, min_size=1, max_size=4, unique=True))
+        kinds = draw(st.sets(st.sampled_from(model_names()), max_size=3))
+        n_positions = draw(st.integers(0, 5))
+        found.append(Query(name, items, {k: draw(models(k, len(items), n_positions)) for k in sorted(kinds)}))
+    return found
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+@given(wanted=some_queries())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+def test_what_is_saved_is_loaded(wanted: list[Query], tmp_path: Path) -> None:
+    path = tmp_path / "queries.json"
+    save_queries(path, wanted, "words")
+    assert load_queries(path) == wanted
+    assert json.loads(path.read_text())["description"] == "words"
+
+
+def test_real_queries_are_loaded_and_saved_as_they_were(shared: Path, tmp_path: Path) -> None:
+    source = shared / "queries" / "yandex-10.json"
+    loaded = load_queries(source)
+    assert len(loaded) == 10
+    for query in loaded:
+        assert len(query.items) == query.model("UBM").n_items == 10
+        assert list(query.models) == ["CM", "PBM", "DCM", "DBN", "CCM", "UBM"]
+    save_queries(tmp_path / "saved.json", loaded)
+    saved, original = (json.loads(path.read_text()) for path in (tmp_path / "saved.json", source))
+    assert saved["queries"] == original["queries"]
+
+
+def test_arrays_can_be_saved(tmp_path: Path) -> None:
+    arrays: Any = (np.array([0.5, 0.25]), [np.float32(0.5), np.int64(1)])
+    model = PositionBasedModel(*arrays)
+    save_queries(tmp_path / "queries.json", [Query("q", ["a", "b"], {"PBM": model})])
+    assert load_queries(tmp_path / "queries.json")[0].model("PBM") == PositionBasedModel(
+        [0.5, 0.25], [0.5, 1]
+    )
+
+
+GOOD: dict[str, Any] = {
+    "format": "clickbandit/queries",
+    "version": 1,
+    "queries": [
+        {"query": "cats", "items": ["a"], "models": {}},
+        {
+            "query": "dogs",
+            "items": ["a", "b", "c"],
+            "models": {
+                "CM": {"attraction": [0.3, 0.2, 0.1]},
+                "PBM": {"attraction": [0.3, 0.2, 0.1], "examination": [1, 0.5]},
+                "SDBN": {"attraction": [0.3, 0.2, 0.1], "satisfaction": [0.5, 0.5, 0.5]},
+                "DBN": {"attraction": [0.3, 0.2, 0.1], "satisfaction": [0.5, 0.5, 0.5], "continuation": 0.9},
+                "UBM": {"attraction": [0.3, 0.2, 0.1], "examination": [[1], [0.5, 0.4]]},
+            },
+        },
+    ],
+}
+MISSING = object()
+
+
+def refusal(path: Path, text: str) -> str:
+    """What is said of a queries file with this text."""
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_queries(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def changed(where: Sequence[str | int], value: Any) -> str:
+    """The good file with one value changed or taken out."""
+    data = copy.deepcopy(GOOD)
+    part: Any = data
+    for key in where[:-1]:
+        part = part[key]
+    if value is MISSING:
+        del part[where[-1]]
+    else:
+        part[where[-1]] = value
+    return json.dumps(data)
+
+
+def test_the_file_that_is_made_wrong_below_is_right(tmp_path: Path) -> None:
+    (tmp_path / "queries.json").write_text(json.dumps(GOOD))
+    loaded = load_queries(tmp_path / "queries.json")
+    assert [query.query for query in loaded] == ["cats", "dogs"]
+    assert loaded[1].model("PBM") == PositionBasedModel([0.3, 0.2, 0.1], [1, 0.5])
+    assert loaded[1].model("UBM") == UserBrowsingModel([0.3, 0.2, 0.1], [[1], [0.5, 0.4]])
+
+
+DOGS: list[str | int] = ["queries", 1]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        # a wrong length
+        (["models", "CM", "attraction"], [0.1, 0.2], ["CM", "attraction", "3 items", "found 2"]),
+        (["models", "CM", "attraction"], [], ["CM", "attraction", "3 items", "found 0"]),
+        (["models", "SDBN", "attraction"], [0.1] * 4, ["SDBN", "attraction", "3 items", "found 4"]),
+        (["models", "SDBN", "satisfaction"], [0.1] * 4, ["SDBN", "satisfaction", "3 items", "found 4"]),
+        (["models", "DBN", "satisfaction"], [0.1] * 2, ["DBN", "satisfaction", "3 items", "found 2"]),
+        (
+            ["models", "UBM", "examination"],
+            [[1], [0.5]],
+            ["UBM", "examination", "2 values in row 2", "found 1"],
+        ),
+        (["models", "UBM", "examination", 0], [1, 0], ["UBM", "examination", "1 values in row 1", "found 2"]),
+        # no probability
+        (["models", "CM", "attraction", 1], 1.5, ["CM", "attraction", "between 0 and 1", "found 1.5"]),
+        (["models", "CM", "attraction", 1], -0.1, ["CM", "attraction", "between 0 and 1", "found -0.1"]),
+        (["models", "PBM", "examination", 0], 2, ["PBM", "examination", "between 0 and 1", "found 2"]),
+        (["models", "DBN", "continuation"], 1.01, ["DBN", "continuation", "between 0 and 1", "found 1.01"]),
+        (["models", "UBM", "examination", 1, 0], 7, ["UBM", "examination", "between 0 and 1", "found 7"]),
+        (["models", "CM", "attraction", 1], math.nan, ["CM", "attraction", "between 0 and 1", "found nan"]),
+        (
+            ["models", "PBM", "examination", 1],
+            math.inf,
+            ["PBM", "examination", "between 0 and 1", "found inf"],
+        ),
+        (["models", "CM", "attraction", 1], True, ["CM", "attraction", "between 0 and 1", "found true"]),
+        (["models", "DBN", "continuation"], False, ["DBN", "continuation", "between 0 and 1", "found false"]),
+        (
+            ["models", "UBM", "examination", 1, 1],
+            True,
+            ["UBM", "examination", "between 0 and 1", "found true"],
+        ),
+        (["models", "CM", "attraction", 1], "0.5", ["CM", "attraction", "between 0 and 1", "found '0.5'"]),
+        (["models", "CM", "attraction", 1], None, ["CM", "attraction", "between 0 and 1", "found None"]),
+        (["models", "CM", "attraction"], "high", ["CM", "attraction", "a list of prob", "found 'high'"]),
+        (["models", "CM", "attraction"], 0.5, ["CM", "attraction", "a list of probabilities", "found 0.5"]),
+        (["models", "CM", "attraction", 1], [0.5], ["CM", "attraction", "between 0 and 1", "found (0.5,)"]),
+        (
+            ["models", "DBN", "continuation"],
+            [0.5],
+            ["DBN", "continuation", "between 0 and 1", "found (0.5,)"],
+        ),
+        (["models", "UBM", "examination", 1], 0.5, ["UBM", "examination", "a list of prob", "found 0.5"]),
+        # something that is missing, or too much
+        (["models", "PBM", "examination"], MISSING, ["PBM", "examination is missing"]),
+        (["models", "CM", "attraction"], MISSING, ["CM", "attraction is missing"]),
+        (["models", "CM", "examination"], [1], ["CM", "no field examination", "it has attraction"]),
+        (["models", "CM"], [0.1], ["CM", "must be an object with attraction", "found [0.1]"]),
+        (["models", "CTR"], {"rate": 1}, ["no click model 'CTR'"]),
+        (["models"], MISSING, ["models must be a JSON object", "found none"]),
+        (["models"], ["CM"], ["models must be a JSON object", 'found ["CM"]']),
+        # items
+        (["items"], MISSING, ["items must be a JSON list", "found none"]),
+        (["items"], "abc", ["items must be a JSON list", 'found "abc"']),
+        (["items"], [], ["items must name at least one item", "found none"]),
+        (["items", 2], "a", ["items must differ", "found 'a' twice"]),
+        (["items", 2], 7, ["items must be texts", "found 7"]),
+        (["items"], ["a", "b"], ["CM", "attraction", "2 items", "found 3"]),
+    ],
+)
+def test_an_error_names_the_query_the_field_and_the_value(
+    where: list[str | int], value: Any, words: list[str], tmp_path: Path
+) -> None:
+    message = refusal(tmp_path / "queries.json", changed([*DOGS, *where], value))
+    assert message.startswith("query dogs: ")
+    assert message.count("dogs") == 1
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        (["format"], MISSING, ['format "clickbandit/queries"', "found none"]),
+        (["format"], "clickbandit/results", ['format "clickbandit/queries"', 'found "clickbandit/results"']),
+        (["version"], 2, ["version 1", "found 2"]),
+        (["version"], MISSING, ["version 1", "found none"]),
+        (["queries"], MISSING, ["a list of queries", "found none"]),
+        (["queries"], [], ["a list of queries", "found []"]),
+        (["queries"], {"cats": []}, ["a list of queries", 'found {"cats": []}']),
+        (["queries", 0, "query"], "dogs", ["query dogs is twice in the queries file"]),
+    ],
+)
+def test_an_error_names_the_file(
+    where: list[str | int], value: Any, words: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "queries.json"
+    message = refusal(path, changed(where, value))
+    assert str(path) in message
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        (["queries", 1], "dogs", 'query number 2 must be a JSON object, found "dogs"'),
+        (["queries", 1, "query"], MISSING, "query number 2: query must be a text, its name, found none"),
+        (["queries", 1, "query"], 17, "query number 2: query must be a text, its name, found 17"),
+    ],
+)
+def test_a_query_without_a_name_is_counted(
+    where: list[str | int], value: Any, words: str, tmp_path: Path
+) -> None:
+    assert refusal(tmp_path / "queries.json", changed(where, value)) == words
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "query,item\n1,2\n", '{"format": "clickbandit/queries",}', "[" * 10**5]
+)
+def test_what_is_not_json_is_said_to_be_so(text: str, tmp_path: Path) -> None:
+    assert "queries.json is not JSON: " in refusal(tmp_path / "queries.json", text)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '"text"'])
+def test_json_that_is_no_object_is_refused(text: str, tmp_path: Path) -> None:
+    assert "must be a JSON object, found " in refusal(tmp_path / "queries.json", text)
+
+
+def test_a_long_value_is_cut(tmp_path: Path) -> None:
+    message = refusal(tmp_path / "queries.json", changed([*DOGS, "models"], [0.25] * 100))
+    assert message.endswith("0.25, 0....")
+    assert len(message) < 120
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.json cannot be read: No such file or directory"):
+        load_queries(tmp_path / "none.json")
+    (tmp_path / "latin").write_bytes(b'{"format": "\xe9"}')
+    with pytest.raises(InputError, match="latin is not JSON: 'utf-8' codec"):
+        load_queries(tmp_path / "latin")
+    with pytest.raises(InputError, match=r"queries\.json cannot be written: No such file or directory"):
+        save_queries(tmp_path / "none" / "queries.json", [])
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "queries.json"
+    model = CascadeModel([0.5, 0.1])
+    with pytest.raises(InputError, match="query q is twice among the queries to save"):
+        save_queries(path, [Query("q", ["a"]), Query("p", ["a"]), Query("q", ["b"])])
+    with pytest.raises(
+        InputError, match=r"query q: PBM is a CascadeModel, which .* cannot hold under this name"
+    ):
+        save_queries(path, [Query("q", ["a", "b"], {"PBM": model})])
+    mixture = MixtureModel([0.5, 0.5], [model, model])
+    with pytest.raises(InputError, match=r"query q: 0\.5\*CM\+0\.5\*CM is a MixtureModel"):
+        save_queries(path, [Query("q", ["a", "b"], {mixture.name: mixture})])
+    assert not path.exists()
+
+
+def test_queries_made_in_python_are_checked_too() -> None:
+    with pytest.raises(InputError, match="query q: items must differ, found 'a' twice"):
+        Query("q", ["a", "b", "a"])
+    with pytest.raises(
+        InputError, match="query q: CM: attraction must have a value for each of the 3 items, found 2"
+    ):
+        Query("q", ["a", "b", "c"], {"CM": CascadeModel([0.5, 0.1])})
+    query = Query("q", ["a", "b"], {"CM": CascadeModel([0.5, 0.1])})
+    with pytest.raises(InputError, match="query q has no model PBM: it has CM"):
+        query.model("PBM")
+    with pytest.raises(InputError, match="query q has no model PBM: it has none"):
+        Query("q", ["a"]).model("PBM")
+
+
+def test_values_by_position_may_be_more_than_are_shown_but_not_fewer() -> None:
+    attraction = [0.5, 0.4, 0.3, 0.2]
+    longer = PositionBasedModel(attraction, [1, 0.5, 0.25, 0.9, 0.9, 0.9])
+    assert best_list(longer, 3) == best_list(PositionBasedModel(attraction, [1, 0.5, 0.25]), 3)
+    for model in (
+        PositionBasedModel(attraction, [1, 0.5]),
+        DependentClickModel(attraction, [1, 0.5]),
+        UserBrowsingModel(attraction, [[1], [0.5, 0.4]]),
+    ):
+        best_list(model, 2)
+        for use in (best_list, lambda model, k: list(all_lists(model, k))):
+            with pytest.raises(
+                InputError, match=f"{model.name}: 3 positions need as many values by position"
+            ):
+                use(model, 3)
+
+
+# --- all lists ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 24, 1 << 16])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 1), (4, 2), (4, 4), (5, 3)])
+def test_each_list_is_there_once_in_lexicographic_order(
+    n: int, k: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_CHUNK", chunk)
+    model = CascadeModel([0.1 * (i + 1) for i in range(n)])
+    pieces = list(all_lists(model, k))
+    assert [len(piece.lists) for piece in pieces[:-1]] == [chunk] * (len(pieces) - 1)
+    found = [tuple(row) for piece in pieces for row in piece.lists.tolist()]
+    assert found == list(itertools.permutations(range(n), k))
+    assert n_lists(model, k) == len(found)
+    clicked = np.concatenate([piece.clicked for piece in pieces])
+    examined = np.concatenate([piece.examined for piece in pieces])
+    assert clicked == pytest.approx(np.array([model.click_probability(shown) for shown in found]))
+    assert examined == pytest.approx(np.array([model.examination_probability(shown) for shown in found]))
+
+
+def test_lists_of_any_layout_are_evaluated() -> None:
+    model = CascadeModel([0.5, 0.25, 0.125])
+    shown = np.array([[0, 2, 1], [1, 0, 2]]).T[::-1]
+    result = evaluate(model, shown)
+    assert result.lists.tolist() == [[1, 2], [2, 0], [0, 1]]
+    assert result.clicked.tolist() == [model.click_probability(row).tolist() for row in shown]
+
+
+# --- the best list ------------------------------------------------------------------------------------------
+
+
+def rewards(model: ClickModel, k: int) -> dict[tuple[int, ...], float]:
+    lists = itertools.permutations(range(model.n_items), k)
+    return {shown: sum(model.click_probability(shown).tolist()) for shown in lists}
+
+
+def by_attraction(model: ClickModel, k: int) -> list[int]:
+    return sorted(range(model.n_items), key=lambda item: -model.attraction[item])[:k]
+
+
+@pytest.mark.parametrize("name", [*model_names(), "mixture"])
+@given(data=st.data())
+@settings(max_examples=30)
+def test_the_best_list_is_the_best_of_all(name: str, data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 5))
+    k = data.draw(st.integers(1, min(n, 4)))
+    if name == "mixture":
+        kinds = [data.draw(models("CM", n, k)), data.draw(models("DCM", n, k))]
+        model: ClickModel = MixtureModel([0.25, 0.75], kinds)
+    else:
+        model = data.draw(models(name, n, k))
+    found, reward = best_list(model, k)
+    every = rewards(model, k)
+    highest = max(every.values())
+    assert reward == pytest.approx(every[tuple(found)], abs=1e-14)
+    assert reward >= highest - 1.1e-12
+    short = highest - every[tuple(by_attraction(model, k))]
+    if short < 0.9e-12:
+        assert found == by_attraction(model, k)
+    elif short > 1.1e-12:
+        assert found != by_attraction(model, k)
+
+
+@given(data=st.data(), n=st.integers(1, 12))
+def test_cm_and_falling_pbm_rank_by_attraction(data: st.DataObject, n: int) -> None:
+    model: Any = data.draw(models("PBM", n, n))
+    falling = PositionBasedModel(model.attraction, sorted(model.examination, reverse=True))
+    for k in range(1, n + 1):
+        assert best_list(falling, k)[0] == by_attraction(model, k)
+        assert best_list(CascadeModel(model.attraction), k)[0] == by_attraction(model, k)
+
+
+def test_pbm_shows_the_most_attractive_item_where_most_users_look() -> None:
+    model = PositionBasedModel([0.1, 0.9, 0.5, 0.3], examination=[0.5, 1, 0.25])
+    found, reward = best_list(model, 3)
+    assert found == [2, 1, 3]
+    assert reward == pytest.approx(0.5 * 0.5 + 1 * 0.9 + 0.25 * 0.3)
+
+
+@given(data=st.data())
+def test_what_a_model_knows_of_its_best_list_is_right(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 5))
+    model = data.draw(models(data.draw(st.sampled_from(["CM", "PBM"])), n, n))
+    assume(model.max_positions == n)
+    known = model.best_list(n)
+    assert known is not None
+    assert model.reward(known) == pytest.approx(max(rewards(model, n).values()), abs=1e-12)
+
+
+@pytest.mark.parametrize(("lead", "found"), [(0.0, [0, 1]), (5e-13, [0, 1]), (2e-12, [1, 0])])
+def test_a_list_must_beat_the_order_of_attraction_by_more_than_rounding(
+    lead: float, found: list[int]
+) -> None:
+    """Item 0 is as attractive as item 1 or more so, and the second position is looked at a little more."""
+    pbm = PositionBasedModel([0.75, 0.25], examination=[0.5, 0.5 + 2 * lead])
+    assert best_list(pbm, 2)[0] == found
+    ubm = UserBrowsingModel([0.75, 0.25], examination=[[0.5], [0.5 + 2 * lead, 0.5 + 2 * lead]])
+    assert best_list(ubm, 2)[0] == found
+
+
+def test_items_that_are_equally_attractive_keep_their_order() -> None:
+    assert best_list(CascadeModel([0.2, 0.5, 0.5, 0.2, 0.2]), 4)[0] == [1, 2, 0, 3]
+    assert best_list(DependentClickModel([0.2, 0.5, 0.5, 0.2], [0.5, 0.5, 0.5]), 3)[0] == [1, 2, 0]
+
+
+def test_the_best_list_may_be_in_any_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "_CHUNK", 5)
+    for attraction in itertools.permutations([0.7, 0.5, 0.3, 0.1]):
+        model = DependentClickModel(attraction, [0.9, 0.1, 0.5])
+        found, reward = best_list(model, 3)
+        every = rewards(model, 3)
+        assert every[tuple(found)] == pytest.approx(max(every.values()))
+        assert reward == pytest.approx(max(every.values()))
+
+
+def test_too_many_lists_are_refused_unless_the_model_knows() -> None:
+    attraction = [0.9 - 0.01 * item for item in range(60)]
+    for k in (8, 60):
+        with pytest.raises(
+            InputError, match=f"DCM with 60 items and {k} positions has too many lists to find"
+        ):
+            best_list(DependentClickModel(attraction, [0.5] * 60), k)
+        assert best_list(CascadeModel(attraction), k)[0] == list(range(k))
+        assert best_list(PositionBasedModel(attraction, [1.0] * 60), k)[0] == list(range(k))
+
+
+@pytest.mark.parametrize("k", [0, -1, 4])
+def test_positions_must_be_possible(k: int) -> None:
+    with pytest.raises(InputError, match=f"found {k}|{k} positions need"):
+        best_list(CascadeModel([0.3, 0.2, 0.1]), k)
+
+
+def test_real_queries_have_a_best_list_under_every_model(shared: Path) -> None:
+    """On the first six items, so that plain Python can say what is best."""
+    query = load_queries(shared / "queries" / "yandex-10.json")[0]
+    for name in query.models:
+        model = query.model(name)
+        values = {field.name: getattr(model, field.name) for field in fields(model)}
+        values.update({field: values[field][:6] for field in type(model).by_item})
+        small = type(model)(**values)
+        found, reward = best_list(small, 3)
+        every = rewards(small, 3)
+        assert reward == pytest.approx(max(every.values()), abs=1e-12)
+        assert reward == pytest.approx(every[tuple(found)], abs=1e-14)
