@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -45,10 +45,13 @@ _KEEP_UNUSED = 30 * 24 * 3600  # seconds after which the code of older sources i
 _loaded: dict[Path, ModuleType] = {}
 
 
-def specialise(template: str, *, compiled: bool = True, **parts: Part) -> ModuleType:
+def specialise(
+    template: str, *, compiled: bool = True, sources: Iterable[ModuleType] = (), **parts: Part
+) -> ModuleType:
     """The module `template` with each import marked `# name` taken from `parts[name]`.
 
-    With `compiled=False`, or parts that are not modules of a file, the result lives in memory only.
+    `sources` are further modules whose kernels it comes to run. With `compiled=False`, or parts that are not
+    modules of a file, the result lives in memory only.
     """
     text = _source(template)
     if compiled and all(isinstance(part, ModuleType) and _file(part) for part in parts.values()):
@@ -61,9 +64,7 @@ def specialise(template: str, *, compiled: bool = True, **parts: Part) -> Module
                 raise ValueError(f"{template} must have one import marked # {name}, found {n}")
         stem = "__".join([template.rpartition(".")[2], *(m.rpartition(".")[2] for m in modules.values())])
         try:
-            return _import_cached(
-                text, stem, [part for part in parts.values() if isinstance(part, ModuleType)]
-            )
+            return _import_cached(text, stem, [*map(sys.modules.__getitem__, modules.values()), *sources])
         except OSError:  # no folder to write to: compile anew each time
             pass
     return _in_memory(template, text, parts, compiled)

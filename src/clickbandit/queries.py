@@ -208,7 +208,7 @@ def n_lists(model: ClickModel, positions: int) -> int:
 def evaluate(model: ClickModel, lists: IntArray) -> Lists:
     """What users do on these lists, a row each, in compiled code."""
     model.check_positions(lists.shape[1])
-    module = specialise("clickbandit.enumeration", model=model.module)
+    module = specialise("clickbandit.enumeration", model=model.module, sources=model.sources)
     result = Lists(np.ascontiguousarray(lists), np.empty(lists.shape), np.empty(lists.shape))
     module.evaluate(model.params, *result)
     return result

@@ -83,6 +83,11 @@ class ClickModel:
         return sys.modules[type(self).__module__]
 
     @property
+    def sources(self) -> list[ModuleType]:
+        """All modules whose kernels the model runs."""
+        return [self.module]
+
+    @property
     def params(self) -> Any:
         """The parameters as the arrays that the kernels take."""
         values = (getattr(self, field.name) for field in fields(self))

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,6 +169,10 @@ class MixtureModel(ClickModel):
     @property
     def max_positions(self) -> int:
         return min(model.max_positions for model in self.models)
+
+    @property
+    def sources(self) -> list[ModuleType]:
+        return [self.module, *(model.module for model in self.models)]
 
     @property
     def params(self) -> Params:

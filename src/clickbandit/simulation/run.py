@@ -60,6 +60,7 @@ class Problem:
             compiled=self.policy.compiled,
             policy=self.policy.part("rank", "update"),
             model=self.model.module,
+            sources=self.model.sources,
         ).interact
 
 

@@ -1,0 +1,5 @@
+"""`python -m clickbandit` is `clickbandit`."""
+
+from clickbandit.cli import main
+
+main()

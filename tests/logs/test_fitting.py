@@ -1,0 +1,208 @@
+"""Fits equal EM session by session, never lose likelihood, and find the parameters that made a log."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clickbandit.clicks._base import ClickModel, model_class
+from clickbandit.errors import InputError
+from clickbandit.logs import Counts, Fit, count_log, fit, generate_log
+from clickbandit.queries import Query
+from naive import logs as naive
+
+COUNTED, ITERATED = ["CM", "DCM", "SDBN"], ["PBM", "UBM", "DBN", "CCM"]
+MODELS = COUNTED + ITERATED
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> naive.Session:
+    items = draw(st.lists(st.sampled_from("abcde"), min_size=1, max_size=4))
+    clicks = draw(st.lists(st.integers(0, 1), min_size=len(items), max_size=len(items)))
+    return draw(st.sampled_from("qr")), tuple(items), tuple(clicks)
+
+
+logs = st.lists(sessions(), min_size=1, max_size=25)
+
+
+def counts_of(log: list[naive.Session]) -> Counts:
+    queries, lists, clicks = (list(column) for column in zip(*log, strict=True))
+    return count_log(pandas.DataFrame({"query": queries, "list": map(list, lists), "clicks": map(list, clicks)}))
+
+
+def key_of(model: str, name: str, counts: Counts, index: int) -> Any:
+    """What the naive fit calls an entry of a parameter."""
+    if name in ("attraction", "satisfaction"):
+        return tuple(counts.pairs.slice(index, 1).to_pylist()[0].values())
+    if model == "UBM":
+        k = int((np.sqrt(8 * index + 1) - 1) // 2)
+        previous = index - k * (k + 1) // 2
+        return k, previous if previous < k else -1
+    return index if model in ("PBM", "DCM") else None
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(log=logs)
+@settings(max_examples=10)
+def test_equals_the_plain_fit(model: str, log: list[naive.Session]) -> None:
+    counts = counts_of(log)
+    found = fit(counts, model, iterations=4)
+    expected = naive.counted(model, log) if model in COUNTED else naive.maximised(model, log, 4)
+    for name, values in found.parameters.items():
+        for index, value in enumerate(values):
+            assert value == pytest.approx(expected.get(name, {}).get(key_of(model, name, counts, index), 0.5), abs=1e-12)
+
+
+@pytest.mark.parametrize("model", ITERATED)
+@given(log=logs, smoothing=st.sampled_from([(1, 1), (0.5, 2), (0, 0)]))
+@settings(max_examples=8)
+def test_likelihood_never_falls(model: str, log: list[naive.Session], smoothing: tuple[float, float]) -> None:
+    trace = np.array(fit(counts_of(log), model, iterations=30, smoothing=smoothing).trace)
+    assert len(trace) == 31
+    assert (np.diff(trace) >= -1e-9 * np.abs(trace[1:])).all()
+
+
+@pytest.mark.parametrize("model", ITERATED)
+@given(log=logs)
+@settings(max_examples=5)
+def test_trace_ends_at_the_likelihood_of_the_model(model: str, log: list[naive.Session]) -> None:
+    log = [(query, items, clicks) for query, items, clicks in log if len(set(items)) == len(items)] or [
+        ("q", ("a",), (1,))
+    ]
+    found = fit(counts_of(log), model, iterations=5)
+    total = 0.0
+    for query, items, clicks in log:
+        law = found.model(query, _rest(items, found.items(query)))
+        total += law.log_likelihood(range(len(items)), clicks)
+    penalty = sum(float((np.log(v) + np.log1p(-v)).sum()) for v in found.parameters.values())
+    assert found.trace[-1] == pytest.approx(total + penalty, abs=1e-9)
+
+
+def _rest(items: tuple[str, ...], known: list[str]) -> list[str]:
+    """All items of a query, those of a list first."""
+    return [*items, *(item for item in known if item not in items)]
+
+
+# --- finding what made a log --------------------------------------------------------------------------------
+
+SHARED: dict[str, dict[str, Any]] = {
+    "PBM": {"examination": [0.95, 0.7, 0.5, 0.3]},
+    "DCM": {"termination": [0.6, 0.5, 0.4, 0.3]},
+    "DBN": {"continuation": 0.8},
+    "CCM": {"continue_no_click": 0.8, "continue_click_irrelevant": 0.9, "continue_click_relevant": 0.3},
+    "UBM": {"examination": [[0.95], [0.8, 0.6], [0.5, 0.75, 0.4], [0.3, 0.5, 0.7, 0.3]]},
+}
+
+
+def truth(model: str, rng: np.random.Generator) -> list[Query]:
+    """Three queries of six items."""
+    queries = []
+    for name in ("q1", "q2", "q3"):
+        by_item = {part: rng.uniform(0.1, 0.9, 6).tolist() for part in model_class(model).by_item}
+        law: ClickModel = model_class(model)(**by_item, **SHARED.get(model, {}))
+        queries.append(Query(name, [f"{name}-{i}" for i in range(6)], {model: law}))
+    return queries
+
+
+def fitted(model: str, queries: list[Query], sessions: int, folder: Path, seed: int) -> Fit:
+    generate_log(queries, folder / "log", model=model, sessions=sessions, positions=4, lists=60, seed=seed)
+    return fit(count_log(folder / "log", "yandex-relpred"), model)
+
+
+def differences(found: Fit, queries: list[Query]) -> dict[str, np.ndarray]:
+    """How far each parameter is from the one that made the log."""
+    parts: dict[str, list[Any]] = {}
+    for query in queries:
+        law, true = found.model(query.query, query.items), query.models[found.name]
+        for name in true.by_item:
+            parts.setdefault(name, []).extend(np.subtract(getattr(law, name), getattr(true, name)))
+    for name, value in found.shared.items():
+        flat, expected = (np.concatenate([np.ravel(row) for row in rows]) for rows in _rows(value, true, name))
+        parts[name] = list(flat - expected)
+    return {name: np.array(values) for name, values in parts.items()}
+
+
+def _rows(value: Any, true: ClickModel, name: str) -> Any:
+    return [v if isinstance(v, (list, tuple)) else [v] for v in (value, getattr(true, name))]
+
+
+# In the CM, DCM and SDBN what is counted as examined is a guess below the last click, but not the CM's first click.
+EXACT = ["CM", *ITERATED]
+
+
+@pytest.mark.parametrize("model", EXACT)
+def test_error_shrinks_with_the_square_root_of_the_sessions(model: str, tmp_path: Path) -> None:
+    queries = truth(model, np.random.default_rng(1))
+    errors = []
+    for sessions in (4_000, 64_000):
+        found = [
+            np.concatenate([*differences(fitted(model, queries, sessions, tmp_path, seed), queries).values()])
+            for seed in (1, 2, 3)
+        ]
+        errors.append(float(np.sqrt(np.mean(np.square(found)))))
+    assert errors[1] < 0.03
+    assert 2.4 < errors[0] / errors[1] < 6.5, errors  # 4 is expected
+
+
+@pytest.mark.parametrize("model", EXACT)
+def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) -> None:
+    queries = truth(model, np.random.default_rng(2))
+    scaled = []
+    for seed in range(12):
+        found = fitted(model, queries, 10_000, tmp_path, seed)
+        for name, values in differences(found, queries).items():
+            order = np.concatenate([found.rows(query.query, query.items) for query in queries])
+            error = found.standard_errors[name]
+            scaled.append(values / (error[order] if found.is_by_pair(name) else error))
+    spread = float(np.sqrt(np.mean(np.square(np.concatenate(scaled)))))
+    assert 0.85 < spread < 1.2, spread
+
+
+# --- options and errors -------------------------------------------------------------------------------------
+
+LOG = [("q", ("a", "b", "c"), (0, 1, 0))] * 30 + [("q", ("b", "a", "c"), (1, 0, 1))] * 20 + [("r", ("x",), (0,))]
+
+
+def test_stops_when_it_settles() -> None:
+    counts = counts_of(LOG)
+    loose, tight = (fit(counts, "PBM", tolerance=tolerance) for tolerance in (1e-3, 1e-9))
+    assert 1 < loose.iterations < tight.iterations
+    assert 0 <= tight.trace[-1] - tight.trace[-2] < 1e-9 * counts.n_sessions <= tight.trace[-2] - tight.trace[-3]
+
+
+def test_smoothing_is_settable() -> None:
+    found = fit(counts_of(LOG), "CM", smoothing=(3, 1))
+    assert found.model("r").attraction == ((3 + 0) / (4 + 1),)
+    assert fit(counts_of([("q", ("a", "b"), (1, 1))]), "CM", smoothing=(0, 0)).model("q").attraction == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("PBN", {}, "did you mean"),
+        ("PBM", {"iterations": -1}, "iterations"),
+        ("PBM", {"tolerance": float("nan")}, "tolerance"),
+        ("PBM", {"smoothing": (-1, 1)}, "smoothing"),
+        ("DBN", {"compat": "pyklick"}, "compat"),
+    ],
+)
+def test_wrong_options_get_a_sentence(model: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit(counts_of(LOG), model, **options)
+
+
+def test_a_fit_knows_its_queries_and_items() -> None:
+    found = fit(counts_of(LOG), "SDBN")
+    assert (found.queries, found.items("q")) == (["q", "r"], ["a", "b", "c"])
+    assert found.model("q", ["c", "a"]).attraction == tuple(found.parameters["attraction"][[2, 0]])
+    assert found.table.column_names == [
+        "query", "item", "impressions", "attraction", "attraction_error", "satisfaction", "satisfaction_error",
+    ]  # fmt: skip
+    assert found.table["impressions"].to_pylist() == [50, 50, 50, 1]
+    for query, items in (("z", None), ("q", ["a", "z"])):
+        with pytest.raises(InputError, match="'z'"):
+            found.model(query, items)

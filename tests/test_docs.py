@@ -1,0 +1,78 @@
+"""What the documentation says is true: its commands and examples run, and nothing is left out."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clickbandit import load_queries
+from clickbandit.clicks._base import model_names
+from clickbandit.policies._base import policy_names
+
+PROJECT = Path(__file__).parents[1]
+README = (PROJECT / "README.md").read_text()
+
+
+def fenced(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
+
+
+def test_the_readme_starts_with_two_commands_that_need_no_set_up():
+    commands = fenced(README, "sh")[0].strip().splitlines()
+    assert len(commands) == 2
+    assert all(command.startswith("python3 -m venv ") for command in commands)
+
+
+def test_the_readmes_example_runs(tmp_path):
+    (code,) = fenced(README, "python")
+    code = (
+        code.replace("1_000_000", "20_000")
+        + "\ntrace.plot().save('chart.svg')\ntrace.plot().save('chart.html')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "10 runs of 20,000 steps" in done.stdout
+    assert "<svg" in (tmp_path / "chart.svg").read_text()
+    assert "vega" in (tmp_path / "chart.html").read_text()
+
+
+@pytest.mark.parametrize("line", [line for block in fenced(README, "sh")[1:] for line in block.splitlines()])
+def test_the_readmes_commands_exist(line):
+    """Every command of the README is one, with options that it has."""
+    words = line.replace("\\", "").split("#")[0].split()
+    if words[:1] != ["clickbandit"]:
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "clickbandit", words[1], "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for option in (word for word in words if word.startswith("--")):
+        assert option in done.stdout
+
+
+def test_the_examples_queries_have_both_of_the_papers_models():
+    queries = load_queries(PROJECT / "examples" / "queries.json")
+    assert all(set(query.models) == {"CM", "PBM"} for query in queries)
+
+
+def test_the_example_policy_keeps_the_contract():
+    from clickbandit.policies._base import parse_policy
+    from clickbandit.testing import check_policy
+
+    check_policy(parse_policy(f"{PROJECT / 'examples' / 'my_policy.py'}:EpsilonGreedy"))
+
+
+@pytest.mark.parametrize("name", [*policy_names(), *model_names()])
+def test_every_policy_and_model_is_in_the_readme(name):
+    words = json.dumps(README).lower().replace("-", "")
+    assert name.lower().replace("-", "") in words
+
+
+def test_nothing_in_the_project_names_a_machine():
+    files = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True).stdout.split()
+    for file in files:
+        text = (PROJECT / file).read_text(encoding="utf-8", errors="replace")
+        assert not re.search(r"/(root|home)/\w", text), file
