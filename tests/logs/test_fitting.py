@@ -1,5 +1,6 @@
 """Fits equal EM session by session, never lose likelihood, and find the parameters that made a log."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ logs = st.lists(sessions(), min_size=1, max_size=25)
 
 def counts_of(log: list[naive.Session]) -> Counts:
     queries, lists, clicks = (list(column) for column in zip(*log, strict=True))
-    return count_log(pandas.DataFrame({"query": queries, "list": map(list, lists), "clicks": map(list, clicks)}))
+    return count_log(
+        pandas.DataFrame({"query": queries, "list": map(list, lists), "clicks": map(list, clicks)})
+    )
 
 
 def key_of(model: str, name: str, counts: Counts, index: int) -> Any:
@@ -54,7 +57,9 @@ def test_equals_the_plain_fit(model: str, log: list[naive.Session]) -> None:
     expected = naive.counted(model, log) if model in COUNTED else naive.maximised(model, log, 4)
     for name, values in found.parameters.items():
         for index, value in enumerate(values):
-            assert value == pytest.approx(expected.get(name, {}).get(key_of(model, name, counts, index), 0.5), abs=1e-12)
+            assert value == pytest.approx(
+                expected.get(name, {}).get(key_of(model, name, counts, index), 0.5), abs=1e-12
+            )
 
 
 @pytest.mark.parametrize("model", ITERATED)
@@ -115,23 +120,36 @@ def fitted(model: str, queries: list[Query], sessions: int, folder: Path, seed: 
 
 def differences(found: Fit, queries: list[Query]) -> dict[str, np.ndarray]:
     """How far each parameter is from the one that made the log."""
-    parts: dict[str, list[Any]] = {}
-    for query in queries:
-        law, true = found.model(query.query, query.items), query.models[found.name]
-        for name in true.by_item:
-            parts.setdefault(name, []).extend(np.subtract(getattr(law, name), getattr(true, name)))
-    for name, value in found.shared.items():
-        flat, expected = (np.concatenate([np.ravel(row) for row in rows]) for rows in _rows(value, true, name))
-        parts[name] = list(flat - expected)
-    return {name: np.array(values) for name, values in parts.items()}
+    both = [flat([found.model(query.query, query.items) for query in queries])]
+    both.append(flat([query.models[found.name] for query in queries]))
+    return {name: both[0][name] - both[1][name] for name in both[0]}
 
 
-def _rows(value: Any, true: ClickModel, name: str) -> Any:
-    return [v if isinstance(v, (list, tuple)) else [v] for v in (value, getattr(true, name))]
+def flat(laws: list[ClickModel]) -> dict[str, np.ndarray]:
+    """The parameters of queries that share those which are not by item.
+
+    In the PBM and UBM clicks tell only the product of attraction and examination: the first position sets the scale.
+    """
+    values = {name: np.concatenate([getattr(law, name) for law in laws]) for name in laws[0].by_item}
+    for field in fields(laws[0]):
+        value = getattr(laws[0], field.name)
+        if field.name not in values:
+            values[field.name] = (
+                np.concatenate([np.ravel(row) for row in value])
+                if isinstance(value, tuple)
+                else np.array([value])
+            )
+    if "examination" in values:
+        scale = values["examination"][0]
+        values = {
+            "attraction": values["attraction"] * scale,
+            "examination": values["examination"][1:] / scale,
+        }
+    return values
 
 
-# In the CM, DCM and SDBN what is counted as examined is a guess below the last click, but not the CM's first click.
 EXACT = ["CM", *ITERATED]
+"""The DCM and SDBN take the last click for the one that ended the session, which is nearly so on long good lists."""
 
 
 @pytest.mark.parametrize("model", EXACT)
@@ -148,6 +166,22 @@ def test_error_shrinks_with_the_square_root_of_the_sessions(model: str, tmp_path
     assert 2.4 < errors[0] / errors[1] < 6.5, errors  # 4 is expected
 
 
+@pytest.mark.parametrize("model", ["DCM", "SDBN"])
+def test_error_shrinks_where_few_reach_the_end_of_the_list(model: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    by_item = {part: rng.uniform(0.6, 0.9, 12).tolist() for part in model_class(model).by_item}
+    law = model_class(model)(**by_item, **({"termination": [0.7] * 10} if model == "DCM" else {}))
+    queries = [Query("q", [f"i{i:02}" for i in range(12)], {model: law})]
+    errors = []
+    for sessions in (2_000, 32_000):
+        generate_log(queries, tmp_path / "log", model=model, sessions=sessions, lists=200)
+        found = differences(fit(count_log(tmp_path / "log"), model), queries)
+        found["termination"] = found.get("termination", np.zeros(0))[:3]  # few get further down
+        errors.append(float(np.sqrt(np.mean(np.square(np.concatenate([*found.values()]))))))
+    assert errors[1] < 0.01
+    assert 2 < errors[0] / errors[1] < 8, errors
+
+
 @pytest.mark.parametrize("model", EXACT)
 def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(2))
@@ -155,29 +189,41 @@ def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) 
     for seed in range(12):
         found = fitted(model, queries, 10_000, tmp_path, seed)
         for name, values in differences(found, queries).items():
+            if name == "examination":
+                continue  # its scale is not known from clicks
             order = np.concatenate([found.rows(query.query, query.items) for query in queries])
             error = found.standard_errors[name]
             scaled.append(values / (error[order] if found.is_by_pair(name) else error))
     spread = float(np.sqrt(np.mean(np.square(np.concatenate(scaled)))))
-    assert 0.85 < spread < 1.2, spread
+    # with a scale that only the prior sets, errors are larger than logs vary
+    assert (0.4 if model in ("PBM", "UBM") else 0.85) < spread < 1.2, spread
 
 
 # --- options and errors -------------------------------------------------------------------------------------
 
-LOG = [("q", ("a", "b", "c"), (0, 1, 0))] * 30 + [("q", ("b", "a", "c"), (1, 0, 1))] * 20 + [("r", ("x",), (0,))]
+LOG = (
+    [("q", ("a", "b", "c"), (0, 1, 0))] * 30
+    + [("q", ("b", "a", "c"), (1, 0, 1))] * 20
+    + [("r", ("x",), (0,))]
+)
 
 
 def test_stops_when_it_settles() -> None:
     counts = counts_of(LOG)
     loose, tight = (fit(counts, "PBM", tolerance=tolerance) for tolerance in (1e-3, 1e-9))
     assert 1 < loose.iterations < tight.iterations
-    assert 0 <= tight.trace[-1] - tight.trace[-2] < 1e-9 * counts.n_sessions <= tight.trace[-2] - tight.trace[-3]
+    assert (
+        0 <= tight.trace[-1] - tight.trace[-2] < 1e-9 * counts.n_sessions <= tight.trace[-2] - tight.trace[-3]
+    )
 
 
 def test_smoothing_is_settable() -> None:
     found = fit(counts_of(LOG), "CM", smoothing=(3, 1))
     assert found.model("r").attraction == ((3 + 0) / (4 + 1),)
-    assert fit(counts_of([("q", ("a", "b"), (1, 1))]), "CM", smoothing=(0, 0)).model("q").attraction == (1, 0.5)
+    assert fit(counts_of([("q", ("a", "b"), (1, 1))]), "CM", smoothing=(0, 0)).model("q").attraction == (
+        1,
+        0.5,
+    )
 
 
 @pytest.mark.parametrize(

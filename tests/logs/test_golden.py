@@ -48,7 +48,9 @@ def test_parameters_are_the_golden_ones(
 
 def test_exact_dbn_is_more_likely_than_that_of_pyclick(counts: Counts) -> None:
     exact, compat = (fit(counts, "DBN", iterations=50, compat=compat) for compat in (None, "pyclick"))
-    scores = [evaluate([found], counts, samples=1).models["DBN"].log_likelihood.value for found in (exact, compat)]
+    scores = [
+        evaluate([found], counts, samples=1).models["DBN"].log_likelihood.value for found in (exact, compat)
+    ]
     assert scores[0] > scores[1] + 0.01
 
 

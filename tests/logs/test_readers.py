@@ -45,7 +45,9 @@ RELEVANCE = "1\t0\tQ\tq\t5\ta\tb\tc\n1\t1\tC\tb\n2\t0\tQ\tr\t5\tx\ty\n"
     ("text", "expected", "odd"),
     [
         pytest.param(RELEVANCE, [("q", "a b c", "010", 1), ("r", "x y", "00", 1)], {}, id="plain"),
-        pytest.param(RELEVANCE.replace("\n", "\r\n"), [("q", "a b c", "010", 1), ("r", "x y", "00", 1)], {}, id="CRLF"),
+        pytest.param(
+            RELEVANCE.replace("\n", "\r\n"), [("q", "a b c", "010", 1), ("r", "x y", "00", 1)], {}, id="CRLF"
+        ),
         pytest.param("\ufeff" + RELEVANCE, [("q", "a b c", "010", 1), ("r", "x y", "00", 1)], {}, id="BOM"),
         pytest.param(
             "1\t0\tQ\tq\t5\ta\tb\n1\t1\tC\tb\n1\t2\tC\tb\n",
@@ -276,13 +278,24 @@ def test_malformed_rows_of_csv(tmp_path: Path) -> None:
     counts = count_log(path, "csv")
     assert rows(counts) == [("q", "a b", "10", 1), ("q", "a b", "01", 1)]
     assert counts.reading.odd == {"malformed lines": 4, "empty lists": 1}
-    assert [text.removeprefix(f"{path}:").partition(":")[0] for text in counts.reading.malformed] == list("3456")
+    assert [text.removeprefix(f"{path}:").partition(":")[0] for text in counts.reading.malformed] == list(
+        "3456"
+    )
     with pytest.raises(InputError, match="log:3: malformed"):
         count_log(put(tmp_path, "query,list,clicks\nq,a b,0 1\nq,a b,0\n"), "csv", strict=True)
 
 
 def test_broken_impressions_are_dropped(tmp_path: Path) -> None:
-    lines = ["1,q,1,a,0", "1,q,3,c,1", "2,q,1,a,0", "2,r,2,b,0", "3,q,1,a,0", "3,q,1,b,0", "4,q,1,a,x", "4,q,2,b,0"]
+    lines = [
+        "1,q,1,a,0",
+        "1,q,3,c,1",
+        "2,q,1,a,0",
+        "2,r,2,b,0",
+        "3,q,1,a,0",
+        "3,q,1,b,0",
+        "4,q,1,a,x",
+        "4,q,2,b,0",
+    ]
     text = "\n".join(["impression,query,position,item,click", *lines, "5,q,1,a,1"])
     counts = count_log(put(tmp_path, text), "csv")
     assert rows(counts) == [("q", "a", "1", 1)]
@@ -297,7 +310,10 @@ def test_counts_by_item_give_the_same_pbm(tmp_path: Path) -> None:
     text = "query,item,position,impressions,clicks\nq,a,1,1,0\nq,a,1,1,1\nq,b,2,2,1\nr,x,1,1,1\n"
     given = count_log(put(tmp_path, text), "counts")
     assert given.n_sessions == 3
-    assert fit(given, "PBM").parameters["attraction"].tolist() == fit(log, "PBM").parameters["attraction"].tolist()
+    assert (
+        fit(given, "PBM").parameters["attraction"].tolist()
+        == fit(log, "PBM").parameters["attraction"].tolist()
+    )
     with pytest.raises(InputError, match="need a log of whole lists"):
         fit(given, "DBN")
     given.save(tmp_path / "counts.parquet")
@@ -310,7 +326,9 @@ def test_malformed_counts(tmp_path: Path) -> None:
     rows = ["q,a,1,2,1", "q,a,0,2,1", "q,a,1,1,2", "q,a,1,-1,0", "q,,1,1,0", "q,a,65,1,0"]
     path = put(tmp_path, "\n".join(["query,item,position,impressions,clicks", *rows]))
     counts = count_log(path, "counts")
-    assert counts.table.to_pylist() == [{"query": "q", "item": "a", "position": 1, "impressions": 2, "clicks": 1}]
+    assert counts.table.to_pylist() == [
+        {"query": "q", "item": "a", "position": 1, "impressions": 2, "clicks": 1}
+    ]
     assert counts.reading.odd == {"malformed lines": 5}
     with pytest.raises(InputError, match="correct it"):
         count_log(path, "counts", strict=True)

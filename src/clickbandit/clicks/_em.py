@@ -9,9 +9,8 @@ import numpy as np
 from clickbandit.clicks._fitting import Cells, Counts, Estimate, Options, penalty, smoothed
 from clickbandit.kernel import FloatArray, IntArray, entry_point
 
-CAP = 1 - 1e-6
-"""EM keeps probabilities at or below this, so that nothing becomes impossible that another list still shows.
-EM keeps probabilities at or below this, so that nothing becomes impossible that another list still shows."""
+FLOOR, CAP = 1e-12, 1 - 1e-6
+"""EM keeps probabilities between these, so that what one list rules out stays possible in another."""
 MAX_ITERATIONS = 10_000
 """Where EM ends even if it still improves."""
 
@@ -29,12 +28,14 @@ def maximise(
     options: Options,
     *,
     exact: Step | None = None,
+    by_pair: int = 1,
     separate: bool = False,
 ) -> Estimate:
     """Dempster, Laird, Rubin (1977): from 0.5, count what is expected, take the smoothed shares, repeat.
 
-    `exact` is the step of exact EM where `step` is not. `separate` says that given the shared parameters,
-    pairs have nothing to do with each other.
+    `exact` is the step of exact EM where `step` is not. The first `by_pair` parameters have a value for each
+    pair, the others are shared. `separate` says that given the shared parameters, pairs have nothing to do
+    with each other.
     """
     values: Values = tuple(np.full(size, 0.5) for size in sizes.values())
     trace: list[float] = []
@@ -46,10 +47,10 @@ def maximise(
         if len(trace) > limit or (settled and options.iterations is None):
             break
         values = tuple(
-            np.minimum(smoothed(n, d, options.smoothing), CAP) for n, d in zip(num, den, strict=True)
+            np.clip(smoothed(n, d, options.smoothing), FLOOR, CAP) for n, d in zip(num, den, strict=True)
         )
     n_probes = 1 if separate else _PROBES
-    errors = _standard_errors(values, exact or step, counts.n_pairs, n_probes, options)
+    errors = _standard_errors(values, exact or step, counts.n_pairs * by_pair, n_probes, options)
     names = list(sizes)
     return Estimate(
         dict(zip(names, values, strict=True)),
@@ -72,7 +73,7 @@ _PROBES = 8
 _LARGEST_CROSS = 30_000_000  # entries of the matrix between the parameters of pairs and the shared ones
 
 
-def _standard_errors(values: Values, step: Step, n_pairs: int, n_probes: int, options: Options) -> Values:
+def _standard_errors(values: Values, step: Step, n_local: int, n_probes: int, options: Options) -> Values:
     """From the curvature of the penalised log-likelihood in the log-odds of its parameters.
 
     By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give
@@ -85,7 +86,6 @@ def _standard_errors(values: Values, step: Step, n_pairs: int, n_probes: int, op
     cuts = np.cumsum([len(value) for value in values])[:-1]
     value = np.concatenate(values)
     odds = np.log(value) - np.log1p(-value)
-    n_local = sum(len(v) for v in values if len(v) == n_pairs)
     n_shared = len(value) - n_local
 
     def gradient(at: FloatArray) -> FloatArray:

@@ -101,7 +101,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
         return _expect(values, num, den, endings, below)
 
     step = pyclick.step(pyclick.dbn, exact, endings) if options.compat == "pyclick" else exact
-    return maximise(sizes, step, counts, options, exact=exact)
+    return maximise(sizes, step, counts, options, exact=exact, by_pair=2)
 
 
 @entry_point
