@@ -1,0 +1,121 @@
+"""Every policy makes the same of the same random numbers compiled and as plain Python.
+
+Run as a script, this file prints what the policies do; the tests run it so without compilation.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+
+from clickbandit.clicks.cm import CascadeModel
+from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.clicks.sdbn import SimplifiedDynamicBayesianModel
+from clickbandit.policies._base import Policy, parse_policy, policy_class, policy_names
+from clickbandit.simulation.run import Problem, Run
+
+STEPS = 3000
+ATTRACTION = [0.05, 0.9, 0.3, 0.02, 0.6]
+MODELS = {
+    "CM": CascadeModel(attraction=ATTRACTION),
+    "PBM": PositionBasedModel(attraction=ATTRACTION, examination=[1, 0.8, 0.6]),
+    "SDBN": SimplifiedDynamicBayesianModel(attraction=ATTRACTION, satisfaction=[0.2, 0.6, 0.9, 0.1, 0.4]),
+}
+
+
+def spellings(name: str) -> list[str]:
+    """A policy as it is, and with each choice that one of its settings allows."""
+    kind = policy_class(name)
+    hints = get_type_hints(kind)
+    found = [name]
+    for field in fields(kind):
+        hint = hints[field.name]
+        choices = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+        found += [str(kind(**{field.name: choice})) for choice in choices if choice != field.default]
+    return found
+
+
+CASES = [
+    f"{policy} on {model}"
+    for name in policy_names()
+    for policy in spellings(name)
+    for model in MODELS
+    if "examination" not in policy_class(name).knows or hasattr(MODELS[model], "examination")
+]
+
+
+def start(case: str, delay: int = 0) -> Run:
+    """Three positions; the horizon is short, so that stages end in time."""
+    policy, _, model = case.partition(" on ")
+    problem = Problem(parse_policy(policy), MODELS[model], positions=3, horizon=20, delay=delay)
+    return Run(problem, seed=7)
+
+
+def outcome(case: str) -> dict[str, Any]:
+    """What happens step by step."""
+    run = start(case, delay=2)
+    regret, clicks, lists = [], [], []
+    for step in range(STEPS):
+        more_regret, more_clicks = run.advance(1)
+        regret.append(more_regret)
+        clicks.append(more_clicks)
+        lists.append(run._rankings[step % 3].tolist())
+    draws = [run.rng.bit_generator.state["state"]["state"], run.users.bit_generator.state["state"]["state"]]
+    return {"regret": regret, "clicks": clicks, "lists": lists, "final": run.best(), "draws": draws}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """What happens without compilation, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert not found["compiled"]
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_and_plain_runs_are_the_same(case: str, plain: dict[str, Any]) -> None:
+    assert start(case).problem.policy.compiled
+    expected, found = plain[case], outcome(case)
+    for step, (shown, other) in enumerate(zip(found["lists"], expected["lists"], strict=True), 1):
+        assert shown == other, f"step {step}: compiled shows {shown}, plain Python {other}"
+    assert found["clicks"] == expected["clicks"]
+    assert found["final"] == expected["final"]
+    assert found["draws"] == expected["draws"]
+    assert np.allclose(found["regret"], expected["regret"], rtol=0, atol=1e-12)
+    assert min(found["regret"]) > -1e-12
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.endswith("PBM")])
+def test_many_steps_at_once_are_many_single_steps(case: str) -> None:
+    run, step_by_step = start(case, delay=2), outcome(case)
+    regret, clicks = run.advance(STEPS)
+    assert regret == pytest.approx(sum(step_by_step["regret"]), abs=1e-9)
+    assert clicks == sum(step_by_step["clicks"])
+    assert run.best() == step_by_step["final"]
+
+
+def test_the_settings_of_all_policies_are_covered() -> None:
+    assert {"batchrank", "batchrank:variant=experiment", "batchrank:eliminate=false"} <= set(
+        spellings("batchrank")
+    )
+    assert all(isinstance(parse_policy(case.partition(" on ")[0]), Policy) for case in CASES)
+    assert {case.partition(" on ")[2] for case in CASES} == set(MODELS)
+
+
+if __name__ == "__main__":
+    outcomes: dict[str, Any] = {case: outcome(case) for case in CASES}
+    outcomes["compiled"] = start(CASES[0]).problem.policy.compiled
+    json.dump(outcomes, sys.stdout)
