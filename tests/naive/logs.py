@@ -55,9 +55,7 @@ def _share(pairs: Iterable[tuple[object, float, float]]) -> Value:
 
 def counted(name: str, sessions: Sequence[Session]) -> dict[str, Value]:
     """The parameters of the CM, DCM and SDBN, each by its key."""
-    places = [
-        ((q, d), k, clicks[k], clicks) for q, items, clicks in sessions for k, d in enumerate(items)
-    ]
+    places = [((q, d), k, clicks[k], clicks) for q, items, clicks in sessions for k, d in enumerate(items)]
     if name == "CM":
         return {"attraction": _share((pair, c, 1) for pair, k, c, clicks in places if not any(clicks[:k]))}
     values = {"attraction": _share((pair, c, 1) for pair, k, c, clicks in places if k <= _last(clicks))}
@@ -134,7 +132,8 @@ def ccm(session: Session, get: Get) -> Expected:
     """By brute force: whether each clicked item was relevant, and where the user may have stopped."""
     query, items, clicks = session
     tau1, tau2, tau3 = (
-        get(name, None) for name in ("continue_no_click", "continue_click_irrelevant", "continue_click_relevant")
+        get(name, None)
+        for name in ("continue_no_click", "continue_click_irrelevant", "continue_click_relevant")
     )
     last = _last(clicks) if any(clicks) else -1
     end = len(items) - 1
@@ -202,8 +201,6 @@ def maximised(name: str, sessions: Sequence[Session], iterations: int) -> dict[s
     return values
 
 
-def mean_log_likelihood(
-    sessions: Sequence[Session], log_likelihood: Callable[[Session], float]
-) -> float:
+def mean_log_likelihood(sessions: Sequence[Session], log_likelihood: Callable[[Session], float]) -> float:
     """The mean over sessions of the mean over positions."""
     return math.fsum(log_likelihood(session) / len(session[1]) for session in sessions) / len(sessions)

@@ -58,6 +58,7 @@ def generate_log(
     params = [law.params for law in models]
     loop = specialise("clickbandit.logs.clicking", model=models[0].module)
     often = _zipf(len(queries))
+    often_list = {n: _zipf(n) for n in {len(orders) for orders in shown}}
     texts: dict[tuple[int, int, int], str] = {}
     with _written_whole(Path(path)) as write:
         write(header)
@@ -66,9 +67,10 @@ def generate_log(
             query = np.searchsorted(often, rng.random(n), side="right")
             rank = rng.random(n)
             lines = [""] * n
-            for q in np.unique(query).tolist():
-                users = np.flatnonzero(query == q)
-                which = np.searchsorted(_zipf(len(shown[q])), rank[users], side="right")
+            order = np.argsort(query, kind="stable")
+            for users in np.split(order, np.flatnonzero(np.diff(query[order])) + 1):
+                q = int(query[users[0]])
+                which = np.searchsorted(often_list[len(shown[q])], rank[users], side="right")
                 clicks = np.zeros((len(users), shown[q].shape[1]), np.int64)
                 loop.simulate(params[q], rng, shown[q], which, clicks)
                 bits = clicks @ (1 << np.arange(clicks.shape[1]))

@@ -1,0 +1,92 @@
+"""From a log to click models: seconds and memory, end to end, each group of models in a process of its own.
+
+The log is generated: ten results to a list, 37 sessions to a list on average, as in the sample of the Yandex log.
+PyClick's rates are in sessions for each second of one core, at 50 iterations, with the log in memory.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+GROUPS = {"CM DCM SDBN PBM": 60, "UBM": 90, "DBN": 180, "CCM": 180}
+"""Models that are fitted together, and how many seconds they may take for ten million sessions on two cores."""
+PYCLICK = {"CM DCM SDBN PBM": 305, "UBM": 197, "DBN": 7, "CCM": 4}
+"""Sessions that PyClick fits in a second, in the first group its PBM alone."""
+TIMES = {"CM DCM SDBN PBM": 300, "UBM": 300, "DBN": 1000, "CCM": 1000}
+"""How many times PyClick's rate is wanted."""
+ITERATIONS = 50
+MEMORY_LIMIT = 2 << 30
+
+
+def main(quick: bool = False) -> bool:
+    """Print the figures; whether all that was promised holds."""
+    sessions = 200_000 if quick else 10_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.tsv"
+        make_log(log, sessions)
+        print(f"fitting: {sessions:,} sessions, {log.stat().st_size / 1e6:,.0f} MB, {ITERATIONS} iterations")
+        fine = True
+        for models, allowed in GROUPS.items():
+            command = [sys.executable, "-m", "benchmarks.fitting", str(log), *models.split()]
+            if quick:  # compiling is not what is measured
+                subprocess.run(command, check=True, capture_output=True)
+            start = time.perf_counter()
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            seconds = time.perf_counter() - start
+            rate = sessions / seconds / PYCLICK[models]
+            holds = found["memory"] < MEMORY_LIMIT and (
+                quick or (seconds <= allowed and rate >= TIMES[models])
+            )
+            fine &= holds
+            print(
+                f"  {models:16} {seconds:6.1f} s (at most {allowed if not quick else '-'}), "
+                f"{found['counting']:.1f} s of it reading and counting, peak {found['memory'] / 2**20:,.0f} MiB, "
+                f"{rate:,.0f} times PyClick{'' if holds else '   <-- not as promised'}",
+                flush=True,
+            )
+    return fine
+
+
+def make_log(path: Path, sessions: int) -> None:
+    """A log of the position-based model."""
+    from clickbandit.clicks.pbm import PositionBasedModel
+    from clickbandit.logs import generate_log
+    from clickbandit.queries import Query
+
+    rng = np.random.default_rng(0)
+    examination = (1 / np.arange(1, 11) ** 0.7).tolist()
+    queries = [
+        Query(
+            f"{q}_0",
+            [str(1_000_000 + 50 * q + i) for i in range(50)],
+            {"PBM": PositionBasedModel(rng.beta(1, 4, 50).tolist(), examination)},
+        )
+        for q in range(max(1, sessions // (37 * 48)))
+    ]
+    generate_log(queries, path, model="PBM", sessions=sessions, lists=48)
+
+
+def measure(log: str, models: list[str]) -> dict[str, float]:
+    """Read, count and fit."""
+    import resource
+
+    from clickbandit.logs import count_log, fit
+
+    start = time.perf_counter()
+    counts = count_log(log, "yandex-relpred")
+    counting = time.perf_counter() - start
+    for model in models:
+        fit(counts, model, iterations=ITERATIONS)
+    return {"counting": counting, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        print(json.dumps(measure(sys.argv[1], sys.argv[2:])))
+    else:
+        sys.exit(0 if main("--quick" in sys.argv) else 1)
