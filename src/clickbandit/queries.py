@@ -209,7 +209,8 @@ def evaluate(model: ClickModel, lists: IntArray) -> Lists:
     """What users do on these lists, a row each, in compiled code."""
     model.check_positions(lists.shape[1])
     module = specialise("clickbandit.enumeration", model=model.module, sources=model.sources)
-    result = Lists(np.ascontiguousarray(lists), np.empty(lists.shape), np.empty(lists.shape))
+    lists = np.ascontiguousarray(lists)  # in one layout, as each would be compiled by itself
+    result = Lists(lists, np.empty(lists.shape), np.empty(lists.shape))
     module.evaluate(model.params, *result)
     return result
 

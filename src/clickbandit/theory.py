@@ -41,7 +41,7 @@ _BROKEN = {
     6: "position {k} is examined with probability {mine} in list {first}, less than in the best list {last} "
     "with {other}",
 }
-Number = TypeVar("Number", np.int64, np.float64)
+_Number = TypeVar("_Number", np.int64, np.float64)
 _MOST_CHECKED = 250_000  # with more lists than this, a sample is checked
 _TOLERANCE = 1e-9  # differences up to this one are rounding
 
@@ -226,7 +226,7 @@ def _choices(n: int, size: int, rng: np.random.Generator | None) -> Iterator[Int
         yield rng.integers(n, size=size)
 
 
-def _at(rows: npt.NDArray[Number], column: IntArray) -> npt.NDArray[Number]:
+def _at(rows: npt.NDArray[_Number], column: IntArray) -> npt.NDArray[_Number]:
     return np.take_along_axis(rows, column[:, None], axis=1)[:, 0]
 
 
