@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 import pytest
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._base import RATES, ClickModel
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.dbn import DynamicBayesianModel
 from clickbandit.clicks.pbm import PositionBasedModel
@@ -87,7 +87,7 @@ def test_what_was_never_seen_is_a_half() -> None:
 
 def test_fits_and_their_queries_score_alike() -> None:
     counts = counts_of(LOG * 5)
-    fits = [fit(counts, name, iterations=10) for name in ("PBM", "UBM", "SDBN", "DCM", "CCM")]
+    fits = [fit(counts, name, iterations=10) for name in ("PBM", "UBM", "SDBN", "DCM", "CCM", *RATES)]
     of_fits, of_queries = evaluate(fits, counts), evaluate(choose_queries(counts, fits), counts)
     assert of_fits.as_dict() == of_queries.as_dict()
 

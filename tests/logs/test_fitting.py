@@ -14,6 +14,7 @@ from clickbandit.clicks._base import ClickModel, model_class
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, Fit, count_log, fit, generate_log
 from clickbandit.queries import Query
+from clickbandit.testing import check_click_model
 from naive import logs as naive
 
 COUNTED, ITERATED = ["CM", "DCM", "SDBN"], ["PBM", "UBM", "DBN", "CCM"]
@@ -90,6 +91,24 @@ def test_trace_ends_at_the_likelihood_of_the_model(model: str, log: list[naive.S
 def _rest(items: tuple[str, ...], known: list[str]) -> list[str]:
     """All items of a query, those of a list first."""
     return [*items, *(item for item in known if item not in items)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("GCTR", 0.3), ("RCTR", [0.6, 0.4, 0.1]), ("DCTR", [0.9, 0.2, 0.5])]
+)
+def test_click_rates_keep_the_contract_of_click_models(name: str, rate: Any) -> None:
+    law = model_class(name)(rate=rate)
+    check_click_model(law, positions=3)
+    assert law.name == name
+
+
+def test_click_rates_are_counted() -> None:
+    counts = counts_of([("q", ("a", "b"), (1, 0)), ("q", ("b",), (1,)), ("r", ("a", "c"), (1, 1))])
+    rates = {name: fit(counts, name).parameters["rate"].tolist() for name in ("GCTR", "RCTR", "DCTR")}
+    assert rates["GCTR"] == [(1 + 4) / (2 + 5)]
+    assert rates["RCTR"] == [(1 + 3) / (2 + 3), (1 + 1) / (2 + 2)]
+    assert rates["DCTR"] == [2 / 3, 2 / 4, 2 / 3, 2 / 3]
+    assert fit(counts, "DCTR").model("q", ["b", "a"]).rate == (2 / 4, 2 / 3)
 
 
 # --- finding what made a log --------------------------------------------------------------------------------

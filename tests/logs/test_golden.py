@@ -29,7 +29,7 @@ def test_everything_is_counted(counts: Counts, golden: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("section", "model"),
-    [("smoothed", name) for name in ("CM", "DCM", "SDBN", "PBM", "UBM")]
+    [("smoothed", name) for name in ("GCTR", "RCTR", "DCTR", "CM", "DCM", "SDBN", "PBM", "UBM")]
     + [("exact", "DBN"), ("pyclick", "DBN"), ("pyclick", "CCM")],
 )
 def test_parameters_are_the_golden_ones(
@@ -39,7 +39,8 @@ def test_parameters_are_the_golden_ones(
     found = dict(fit(counts, model, iterations=50, compat=compat).parameters)
     if model == "DCM":
         found["continuation"] = 1 - found.pop("termination")
-    for name, expected in golden[section][model].items():
+    values_of = golden[section][model]
+    for name, expected in (values_of if isinstance(values_of, dict) else {"rate": values_of}).items():
         values = found[name][_rows(counts, golden)] if len(found[name]) == counts.n_pairs else found[name]
         if model == "UBM" and name == "examination":  # a square whose last column is for no click above
             expected = [row[p] if p < k else row[-1] for k, row in enumerate(expected) for p in range(k + 1)]

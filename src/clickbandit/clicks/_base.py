@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, ClassVar, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -17,10 +17,15 @@ from clickbandit import clicks, registry
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted
 
+MOST_POSITIONS = 64
+"""The longest list of a log."""
+RATES = ("GCTR", "RCTR", "DCTR")
+"""Click rates: baselines that click models are compared with."""
+
 
 @dataclass(frozen=True)
-class ClickModel:
-    """The parameters of how users click: the base of every click model's public class.
+class Law:
+    """Parameters of how users click: what click models share with click rates, which have no attraction.
 
     Parameters are given as sequences of probabilities and kept as tuples; `params` has them as arrays for the
     kernels. Values for positions may be more than are shown: the first ones are used.
@@ -28,19 +33,14 @@ class ClickModel:
 
     paper: ClassVar[str] = ""
     """Where the model comes from."""
-    by_item: ClassVar[tuple[str, ...]] = ("attraction",)
+    by_item: ClassVar[tuple[str, ...]] = ()
     """The parameters with a value for each item; the others are the same for all queries of a log."""
-
-    attraction: Sequence[float]
-    """The probability that each item attracts the user who examines it."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for field in fields(self):
             object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
             self._check_probabilities(field.name, getattr(self, field.name), hints[field.name])
-        if not self.attraction:
-            raise InputError(f"{self.name}: attraction must have at least one item")
 
     def _check_probabilities(self, field: str, value: Any, hint: Any) -> None:
         """Check a field against its type: one probability, a sequence of them, or a sequence of sequences."""
@@ -65,12 +65,12 @@ class ClickModel:
     @property
     def name(self) -> str:
         """The model's name in a queries file and in results."""
-        return type(self).__module__.rpartition(".")[2].upper()
+        return type(self).__module__.rpartition(".")[2].strip("_").upper()
 
     @property
     def n_items(self) -> int:
-        """How many items the model knows."""
-        return len(self.attraction)
+        """How many items the model knows; one that does not tell them apart knows any that a list can show."""
+        return len(getattr(self, self.by_item[0])) if self.by_item else MOST_POSITIONS
 
     @property
     def max_positions(self) -> int:
@@ -157,6 +157,21 @@ class ClickModel:
         return shown
 
 
+@dataclass(frozen=True)
+class ClickModel(Law):
+    """The base of every click model's public class: users who are attracted by items that they examine."""
+
+    by_item: ClassVar[tuple[str, ...]] = ("attraction",)
+
+    attraction: Sequence[float]
+    """The probability that each item attracts the user who examines it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.attraction:
+            raise InputError(f"{self.name}: attraction must have at least one item")
+
+
 def _freeze(value: Any) -> Any:
     """Nested sequences as nested tuples of plain numbers."""
     if isinstance(value, (np.ndarray, np.generic)):
@@ -170,7 +185,10 @@ def model_names() -> list[str]:
 
 
 def model_class(name: str) -> type[ClickModel]:
-    """The class of a click model, by its name in a queries file."""
+    """The class of a click model, or of a click rate, by its name in a queries file."""
+    if name in RATES:  # without an attraction, but else used alike
+        return cast(type[ClickModel], registry.class_in(clicks, f"_{name.lower()}", Law))
     if name not in model_names():
-        raise InputError(f"there is no click model {name!r}: {registry.suggestion(name, model_names())}")
+        known = [*model_names(), *RATES]
+        raise InputError(f"there is no click model {name!r}: {registry.suggestion(name, known)}")
     return registry.class_in(clicks, name.lower(), ClickModel)

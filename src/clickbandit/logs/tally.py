@@ -15,9 +15,10 @@ from typing import Any
 
 import duckdb
 
+from clickbandit.clicks._base import MOST_POSITIONS
 from clickbandit.errors import InputError
 
-MAX_POSITIONS = 64
+MAX_POSITIONS = MOST_POSITIONS
 """Clicks are kept as the bits of one number."""
 
 _UNITS = {

@@ -91,7 +91,7 @@ def perplexity_chart(evaluation: Evaluation) -> Any:
         "given the clicks above": "conditional_perplexity_by_position",
     }
     models = list(evaluation.models)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"model": name, "kind": kind, "position": k, "perplexity": float(value)}
         for name, score in evaluation.models.items()
         for kind, attribute in kinds.items()
