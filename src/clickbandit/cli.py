@@ -299,12 +299,15 @@ def fit(
     from clickbandit import logs
     from clickbandit.clicks._base import model_class
     from clickbandit.clicks._fitting import Options
+    from clickbandit.logs.choosing import check_can_be_chosen
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import fit_rows, print_fits
 
     names = list(dict.fromkeys(name.strip().upper() for name in models.split(",")))
     for name in names:
         model_class(name)
+    if out:
+        check_can_be_chosen(names)
     options = asdict(Options(_smoothing(smoothing), iterations, tolerance, compat))
     with (
         _output(out, force) as queries_file,

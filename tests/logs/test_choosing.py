@@ -55,9 +55,7 @@ def test_a_query_with_enough_tested_items_goes_first() -> None:
 
 def test_what_is_chosen_can_be_saved_and_loaded(tmp_path: object) -> None:
     counts = counts_of(*LOG)
-    fits = [
-        fit(counts, name, iterations=5) for name in ("CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM")
-    ]
+    fits = [fit(counts, name, iterations=5) for name in ("CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM")]
     queries = choose_queries(counts, fits, top_queries=3, items=2)
     save_queries(f"{tmp_path}/queries.json", queries)
     assert [query.models for query in load_queries(f"{tmp_path}/queries.json")] == [

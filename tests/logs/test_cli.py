@@ -93,6 +93,7 @@ def test_counts_are_kept_for_another_day(run: Run) -> None:
         (["fit", "log.tsv.gz", "--memory-limit", "little"], "memory limit"),
         (["fit", "log.tsv.gz", "--out", "true.json"], "true.json exists"),
         (["fit", "log.tsv.gz", "--out", "none/queries.json"], "cannot be written"),
+        (["fit", "log.tsv.gz", "--models", "CM,GCTR", "--out", "new.json"], "not click rates such as GCTR"),
         (["fit", "true.json", "--format", "yandex-relpred"], "no usable session"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--figure", "figure.txt"], ".svg"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--model", "UBM"], "has no model UBM"),

@@ -87,9 +87,19 @@ def test_what_was_never_seen_is_a_half() -> None:
 
 def test_fits_and_their_queries_score_alike() -> None:
     counts = counts_of(LOG * 5)
-    fits = [fit(counts, name, iterations=10) for name in ("PBM", "UBM", "SDBN", "DCM", "CCM", *RATES)]
+    fits = [fit(counts, name, iterations=10) for name in ("PBM", "UBM", "SDBN", "DCM", "CCM")]
     of_fits, of_queries = evaluate(fits, counts), evaluate(choose_queries(counts, fits), counts)
     assert of_fits.as_dict() == of_queries.as_dict()
+
+
+def test_click_rates_are_scored() -> None:
+    counts = counts_of(LOG * 5)
+    evaluation = evaluate([fit(counts, name) for name in RATES], counts, samples=5)
+    rate = (1 + 5 * 5) / (2 + 5 * 10)
+    p = {"0": math.log(1 - rate), "1": math.log(rate)}
+    expected = np.mean([np.mean([p[click] for click in clicks.split()]) for _, _, clicks in LOG])
+    assert list(evaluation.models) == list(RATES)
+    assert evaluation.models["GCTR"].log_likelihood.value == pytest.approx(expected)
 
 
 def test_the_model_that_made_a_log_is_found(tmp_path: Path) -> None:

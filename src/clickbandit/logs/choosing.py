@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clickbandit.clicks._base import RATES
 from clickbandit.errors import InputError
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fitting import Fit
@@ -27,6 +28,7 @@ def choose_queries(
     """
     if not fits:
         raise InputError("expected at least one fitted model, found none")
+    check_can_be_chosen([fit.name for fit in fits])
     for name, value in (("top_queries", top_queries), ("items", items)):
         if value is not None and value < 1:
             raise InputError(f"expected {name} to be at least 1, found {value}")
@@ -44,9 +46,14 @@ def choose_queries(
     return chosen
 
 
+def check_can_be_chosen(names: Sequence[str]) -> None:
+    """Refuse click rates: a query holds click models, which have an attraction for each of its items."""
+    rates = [name for name in names if name in RATES]
+    if rates:
+        raise InputError(
+            f"queries hold click models, not click rates such as {rates[0]}: fit it without --out"
+        )
+
+
 def _attraction(fit: Fit) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """What ranks items under a model; nothing does where the model does not tell items apart."""
-    for name in ("attraction", "rate"):
-        if name in fit.parameters and fit.is_by_pair(name):
-            return np.asarray(fit.parameters[name])
-    return np.zeros(len(fit.impressions))
+    return np.asarray(fit.parameters["attraction"])
