@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,10 @@ from clickbandit.simulation.simulate import simulate
 
 LEVEL = 1e-6
 """How often a test of frequencies would fail by chance, had the seed not been fixed."""
+compiled_only = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT),
+    reason="compilation is off (NUMBA_DISABLE_JIT): so many steps would take too long",
+)
 
 
 class World:
@@ -167,10 +172,10 @@ def test_the_first_stage_is_the_papers() -> None:
 
 
 @given(world=worlds(batchrank))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_invariants_with_immediate_feedback(world: World) -> None:
     batches = Batches(world)
-    for _ in range(600):
+    for _ in range(500):
         world.rank()
         world.feedback()
         batches.look()
@@ -182,7 +187,7 @@ def test_invariants_with_immediate_feedback(world: World) -> None:
 
 
 @given(world=worlds(batchrank), data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_invariants_whatever_becomes_of_the_feedback(world: World, data: st.DataObject) -> None:
     """Late, in another order, void, or lost for good (a list that is out when the steps end, or is forgotten)."""
     void_share = data.draw(st.sampled_from([0.0, 0.05, 0.5]), "share of void lists")
@@ -190,7 +195,7 @@ def test_invariants_whatever_becomes_of_the_feedback(world: World, data: st.Data
     patience = data.draw(st.sampled_from([1, 5, 80]), "lists out")
     chance = np.random.default_rng(data.draw(st.integers(0, 2**32), "seed"))
     batches = Batches(world)
-    for _ in range(600):
+    for _ in range(500):
         world.rank()
         batches.look()
         while len(world.out) > chance.integers(0, patience):
@@ -428,6 +433,7 @@ def check_sublinear(model: ClickModel, positions: int) -> None:
     assert trace.summary().regret.mean < 0.25 * steps * random
 
 
+@compiled_only
 def test_a_full_batch_goes_on_to_later_stages() -> None:
     """As many items as positions: read literally, the paper's pseudo-code would never test such a batch again."""
     attraction = [0.45, 0.1, 0.3, 0.05, 0.25, 0.4, 0.15, 0.2, 0.35, 0.02]
@@ -435,6 +441,7 @@ def test_a_full_batch_goes_on_to_later_stages() -> None:
     check_sublinear(PositionBasedModel(attraction=attraction, examination=examination), positions=10)
 
 
+@compiled_only
 def test_a_full_batch_goes_on_to_later_stages_on_a_real_query(shared: Path) -> None:
     queries = load_queries(shared / "queries" / "yandex-10.json")
     check_sublinear(queries[0].models["PBM"], positions=10)
@@ -504,11 +511,11 @@ class Groups:
 
 
 @given(world=worlds(experiment), patience=st.sampled_from([1, 5, 80]))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_invariants_of_the_experiment_variant(world: World, patience: int) -> None:
     groups = Groups(world)
     chance = np.random.default_rng(1)
-    for _ in range(600):
+    for _ in range(500):
         world.rank()
         while len(world.out) > chance.integers(0, patience):
             world.feedback(int(chance.integers(len(world.out))))
@@ -574,6 +581,7 @@ def test_the_compiled_groups_are_shown_uniformly() -> None:
     assert chi2.sf(distance, len(right) - 1) > LEVEL
 
 
+@compiled_only
 def test_both_learn_the_best_list() -> None:
     model = CascadeModel(attraction=[0.05, 0.8, 0.02, 0.5, 0.2])
     for variant in ("printed", "experiment"):

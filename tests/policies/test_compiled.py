@@ -10,6 +10,7 @@ import sys
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numba
 import numpy as np
 import pytest
 
@@ -18,6 +19,10 @@ from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.clicks.sdbn import SimplifiedDynamicBayesianModel
 from clickbandit.policies._base import Policy, parse_policy, policy_class, policy_names
 from clickbandit.simulation.run import Problem, Run
+
+pytestmark = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="compilation is off (NUMBA_DISABLE_JIT)"
+)
 
 STEPS = 3000
 ATTRACTION = [0.05, 0.9, 0.3, 0.02, 0.6]

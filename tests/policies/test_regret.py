@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,6 +23,10 @@ from clickbandit.simulation.simulate import Task, simulate, simulate_all
 from clickbandit.simulation.trace import Trace
 
 STEPS = 1_000_000
+compiled_only = pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT),
+    reason="compilation is off (NUMBA_DISABLE_JIT): so many steps would take too long",
+)
 EASY = [0.8, 0.05, 0.5, 0.2, 0.02]
 
 
@@ -63,6 +68,7 @@ def regrets(queries: list[Query]) -> dict[tuple[str, str], FloatArray]:
     return dict(zip(cases, by_case, strict=True))
 
 
+@compiled_only
 @pytest.mark.parametrize(
     ("model", "lower", "higher"),
     [
@@ -85,12 +91,14 @@ def test_policies_are_ordered_as_in_the_paper(
     )
 
 
+@compiled_only
 def test_the_experiment_variant_has_about_half_the_regret(regrets: dict[tuple[str, str], FloatArray]) -> None:
     for model in ("CM", "PBM"):
         share = regrets[model, "batchrank:variant=experiment"].mean() / regrets[model, "batchrank"].mean()
         assert 0.35 < share < 0.65
 
 
+@compiled_only
 def test_regret_is_below_the_theorems_bound_on_real_queries(
     queries: list[Query], regrets: dict[tuple[str, str], FloatArray]
 ) -> None:
@@ -103,6 +111,7 @@ def test_regret_is_below_the_theorems_bound_on_real_queries(
 # --- made-up problems ---------------------------------------------------------------------------------------
 
 
+@compiled_only
 def test_regret_is_below_the_theorems_bound_where_that_says_something() -> None:
     """One position and two items, far apart: the bound is below what random lists lose."""
     for attraction in ([0.6, 0.1], [0.1, 0.5]):
@@ -120,6 +129,7 @@ def models() -> list[ClickModel]:
     ]
 
 
+@compiled_only
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
 @pytest.mark.parametrize("policy", ["batchrank", "batchrank:variant=experiment"])
 def test_regret_grows_slower_than_the_steps(policy: str, model: ClickModel) -> None:
@@ -131,6 +141,7 @@ def test_regret_grows_slower_than_the_steps(policy: str, model: ClickModel) -> N
     assert trace.final_lists == [[0, 2, 3]] * 4
 
 
+@compiled_only
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
 def test_random_lists_lose_the_same_all_the_time(model: ClickModel) -> None:
     """The mean over all lists, in every part of the run: five standard errors, seeds fixed."""
@@ -272,6 +283,7 @@ def test_feedback_to_a_step_comes_just_before_the_step_after_the_delay(delay: in
     assert run.state.events == expected[:-1]
 
 
+@compiled_only
 def test_delay_costs_little_and_changes_nothing_for_who_does_not_learn() -> None:
     model: Any = models()[1]
     for policy in ("random", "optimal"):
