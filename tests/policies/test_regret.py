@@ -218,7 +218,7 @@ def test_every_run_has_its_own_stream() -> None:
 
 
 def test_the_number_of_a_run_alone_says_which_it_is() -> None:
-    one = task("batchrank", models()[1])
+    one = task("cascade-kl-ucb", models()[1])
     (trace,) = simulate_all([one], steps=5000, runs=4, seed=9)
     run = Run(one.problem, seed=9, run=3)
     regret, clicks = run.advance(5000)

@@ -11,9 +11,10 @@ import pytest
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.compilation import specialise
 from clickbandit.kernel import is_compiled
 from clickbandit.policies._base import parse_policy, policy_names
-from clickbandit.simulation.run import Problem, Run, generators
+from clickbandit.simulation.run import Problem, generators
 from naive.policies import TWINS
 
 STEPS = 20_000
@@ -57,8 +58,19 @@ def compare(
     settings = parse_policy(policy)
     assert is_compiled(settings.function("rank")) or numba.config.DISABLE_JIT
     problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay)
-    run = Run(problem, seed=3)
+    loop = specialise(
+        "clickbandit.simulation.loop",
+        compiled=settings.compiled,
+        policy=settings.part("rank", "update"),
+        model=model.module,
+        sources=model.sources,
+    )
+    state = problem.start()
+    fast_rng, users = generators(3, "", model.name, str(settings), 0)
     rng, _ = generators(3, "", model.name, str(settings), 0)
+    rankings, all_clicks = np.zeros((2, delay + 1, positions), np.int64)
+    memos = np.zeros((delay + 1, settings.function("memo_size")(model.n_items, positions)))
+    arrays = (rankings, all_clicks, memos, np.zeros(positions))
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
     name = settings.name + ("" if variant == "printed" else f":variant={variant}")
@@ -66,14 +78,14 @@ def compare(
     outstanding: deque[Any] = deque()
     for step in range(steps):
         slot = step % (delay + 1)
-        run.advance(1)
-        shown, clicks = run._rankings[slot].tolist(), run._clicks[slot].tolist()
+        loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, step, 1)
+        shown, clicks = rankings[slot].tolist(), all_clicks[slot].tolist()
         expected = twin.rank(rng)
         assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"
         outstanding.append((shown, clicks, twin.memo))
         if len(outstanding) > delay:
             twin.update(*outstanding.popleft())
-    assert run.rng.bit_generator.state == rng.bit_generator.state, (
+    assert fast_rng.bit_generator.state == rng.bit_generator.state, (
         f"{policy} and its twin drew differently often"
     )
     return twin
