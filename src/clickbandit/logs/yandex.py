@@ -81,7 +81,7 @@ class YandexReader:
         self._note_problems(block)
         run(f"""
             CREATE OR REPLACE TEMP TABLE asked AS
-            SELECT session, n, query, items[:-2] AS items, md5_number(query || {_TAB} || items) AS list
+            SELECT session, n, query, items, md5_number(query || {_TAB} || items) AS list
             FROM parsed WHERE kind = 'Q' AND problem IS NULL AND size BETWEEN 1 AND {MAX_POSITIONS};
             CREATE OR REPLACE TEMP TABLE placed AS
             SELECT n, max(asked) AS asked, arg_max(place, asked) AS place FROM (
@@ -95,8 +95,8 @@ class YandexReader:
             INSERT INTO shown SELECT session, n, list, coalesce(clicks, 0)
             FROM asked LEFT JOIN (SELECT asked AS n, bit_or(1::UBIGINT << (place - 1)) AS clicks
                                   FROM placed GROUP BY asked) USING (n);
-            INSERT INTO seen_lists SELECT list, any_value(query), string_split(any_value(items), {_TAB})
-            FROM asked GROUP BY list;
+            INSERT INTO seen_lists SELECT list, query, string_split(items[:-2], {_TAB})
+            FROM asked SEMI JOIN (SELECT min(n) AS n FROM asked GROUP BY list) USING (n);
         """)
         self._attributed += self.database.value("SELECT count(*) FROM placed")
         self.n_shown += self.database.value("SELECT count(*) FROM asked")
