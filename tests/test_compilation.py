@@ -21,18 +21,23 @@ SCRIPT = """
 import sys
 from clickbandit import CascadeModel, Problem, Run
 from clickbandit.policies._base import parse_policy
-problem = Problem(parse_policy(sys.argv[1]), CascadeModel(attraction=[0.5, 0.4, 0.2]), positions=2, horizon=100)
+policy = globals().get("policy") or parse_policy(sys.argv[1])
+problem = Problem(policy, CascadeModel(attraction=[0.5, 0.4, 0.2]), positions=2, horizon=100)
 run = Run(problem, seed=1)
 print(run.advance(100)[1])
-hits = getattr(run._interact, "stats", None)
+hits = getattr(run.loop.interact, "stats", None)
 print(sum(hits.cache_hits.values()) if hits else "interpreted")
 """
 
 
-def run_script(cache: Path, policy: str, folder: Path) -> list[str]:
+def run_script(cache: Path, policy: str, folder: Path, prologue: str = "") -> list[str]:
     environment = {**os.environ, "CLICKBANDIT_CACHE": str(cache)}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, policy], env=environment, cwd=folder, capture_output=True, text=True
+        [sys.executable, "-c", prologue + SCRIPT, policy],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -66,6 +71,26 @@ def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path):
     edited = run_script(cache, policy, tmp_path)
     assert edited[1] == "0"
     assert edited[0] != first[0]
+
+
+@needs_compiler
+def test_what_was_imported_before_an_edit_is_not_kept_under_the_new_hash(tmp_path):
+    text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
+    (tmp_path / "mine.py").write_text(text)
+    edit_while_running = """
+import os, pathlib, sys, time
+from clickbandit.policies._base import parse_policy
+policy = parse_policy(sys.argv[1])
+path = pathlib.Path("mine.py")
+path.write_text(path.read_text().replace("state.items[k]\\n", "len(state.items) - 1 - k\\n"))
+os.utime(path, (time.time() + 1, time.time() + 1))
+"""
+    cache, policy = tmp_path / "cache", "mine.py:EpsilonGreedy"
+    before = run_script(cache, policy, tmp_path, edit_while_running)
+    assert text != (tmp_path / "mine.py").read_text()
+    after = run_script(cache, policy, tmp_path)
+    assert after[1] == "0"
+    assert after[0] != before[0]
 
 
 @needs_compiler
@@ -145,7 +170,7 @@ class Compiled(Functions, Policy):
 def test_a_plain_python_policy_runs_as_it_is():
     run = Run(Problem(Plain(), CM, positions=2, horizon=100), seed=1)
     _, clicks = run.advance(100)
-    assert not is_compiled(run._interact)
+    assert not is_compiled(run.loop.interact)
     assert run.state.clicks.sum() == clicks
     assert run.state.clicks[0] == 0
 
@@ -154,7 +179,7 @@ def test_a_plain_python_policy_runs_as_it_is():
 def test_a_notebooks_kernels_compile_without_a_file():
     run = Run(Problem(Compiled(), CM, positions=2, horizon=100), seed=1)
     _, clicks = run.advance(100)
-    assert is_compiled(run._interact)
+    assert is_compiled(run.loop.interact)
     assert run.state.clicks.sum() == clicks
 
 

@@ -71,7 +71,7 @@ def newton_upper(p: float, most: float, start: float) -> float:
         excess = -p * math.log1p(x / p) - rest * math.log1p(-x / rest) - most
         down = excess * (p + x) * (rest - x) / x
         x -= down
-        if abs(down) <= 1e-7 * x:  # the next step would be its square
+        if abs(down) <= 1e-7 * min(x, rest - x):  # the next step would be its square
             break
     return min(max(p + x, p), 1.0)
 

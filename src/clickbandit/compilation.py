@@ -26,7 +26,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from clickbandit.kernel import interpreted
+from clickbandit.kernel import LOADED_AT, interpreted
 
 Part = ModuleType | Mapping[str, Any]
 """Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
@@ -65,7 +65,7 @@ def specialise(
         stem = "__".join([template.rpartition(".")[2], *(m.rpartition(".")[2] for m in modules.values())])
         try:
             return _import_cached(text, stem, [*map(sys.modules.__getitem__, modules.values()), *sources])
-        except OSError:  # no folder to write to: compile anew each time
+        except OSError:  # no folder to write to, or sources that were edited: compile anew each time
             pass
     return _in_memory(template, text, parts, compiled)
 
@@ -101,7 +101,7 @@ def _in_memory(template: str, text: str, parts: Mapping[str, Part], compiled: bo
 
 
 def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
-    path = _folder(parts) / f"{stem}.py"
+    path = (_folder(parts) / f"{stem}.py").resolve()
     if path in _loaded:
         return _loaded[path]
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -109,7 +109,7 @@ def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(temporary, path)
-    spec = importlib.util.spec_from_file_location(f"clickbandit_cache.{path.parent.name}.{stem}", path)
+    spec = importlib.util.spec_from_file_location(f"clickbandit_{path.parent.name}_{stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -124,9 +124,11 @@ def _folder(parts: list[ModuleType]) -> Path:
     digest = hashlib.sha256(_package_digest())
     for part in parts:
         file = _file(part)
-        if file is not None and _PACKAGE not in file.parents:
+        if file in _loaded:  # generated too: its folder's name stands for its sources
+            digest.update(file.parent.name.encode())
+        elif file is not None and _PACKAGE not in file.parents:
             for neighbour in sorted(_imported_from(file.parent)):
-                digest.update(neighbour.read_bytes())
+                digest.update(_read(neighbour))
     home = os.environ.get("CLICKBANDIT_CACHE")
     root = (
         Path(home)
@@ -147,8 +149,15 @@ def _package_digest() -> bytes:
     for name in _KERNEL_SOURCES:
         path = _PACKAGE / name
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + file.read_bytes())
+            digest.update(file.name.encode() + _read(file))
     return digest.digest()
+
+
+def _read(source: Path) -> bytes:
+    """The source of a module, unless it was edited since: then what is loaded must not be kept under its hash."""
+    if source.stat().st_mtime > LOADED_AT:
+        raise OSError(f"{source} was edited after it was imported")
+    return source.read_bytes()
 
 
 def _imported_from(folder: Path) -> set[Path]:

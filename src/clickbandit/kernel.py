@@ -6,6 +6,7 @@ gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
 """
 
 import os
+import time
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -17,6 +18,9 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+
+LOADED_AT = time.time()
+"""When this process began to import kernels."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

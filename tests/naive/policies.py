@@ -54,8 +54,8 @@ def interval(kind: str, p: float, n: int, budget: float) -> tuple[float, float]:
 
 
 def pick(rng: np.random.Generator, n: int) -> int:
-    """A number from 0 to n - 1."""
-    return math.floor(rng.random() * n)
+    """A number from 0 to n - 1; without a choice nothing is drawn."""
+    return math.floor(rng.random() * n) if n > 1 else 0
 
 
 def take(items: list[int], i: int) -> int:

@@ -236,9 +236,6 @@ def test_cascade_kl_ucb_with_many_ties() -> None:
     assert twin.ties > STEPS // 4
 
 
-@pytest.mark.xfail(
-    reason="bounds near 1 are right to 1e-11 only, so that some ties are not seen", strict=True
-)
 def test_cascade_kl_ucb_with_late_feedback() -> None:
     twin = compare("cascade-kl-ucb:feedback=last", MODELS["PBM, 5 items"], 3, delay=25)
     assert twin.ties > 25

@@ -55,7 +55,9 @@ def test_threads_do_not_change_the_numbers():
 
 
 def test_ctrl_c_leaves_the_finished_runs():
-    tasks = [module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000, query=q)) for q in "ab"]
+    tasks = [
+        module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000, query=q)) for q in "ab"
+    ]
     done = 0
 
     def progress(steps):

@@ -6,19 +6,18 @@ logs, so it has no name in a queries file.
 """
 
 import math
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import literal_unroll
-from numba.extending import overload
 
 from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._dispatch import kernel_of_params
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
+from clickbandit.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
 
@@ -41,32 +40,13 @@ class Params(NamedTuple):
 
 # --- finding a component's kernels --------------------------------------------------------------------------
 
-# The components differ in type, so a compiled loop over them is unrolled, and each call goes to the kernel in
-# the module that defines the type of its parameters: found by numba when it compiles, by Python when it runs.
+# The components differ in type, so a compiled loop over them is unrolled, and each call goes to the kernel of the
+# component's own model.
 
-
-def _of_component(name: str) -> Callable[..., Any]:
-    """The function that calls the kernel `name` of the model whose parameters are its first argument."""
-
-    def call(params: Any, *rest: Any) -> Any:
-        return interpreted(getattr(sys.modules[type(params).__module__], name))(params, *rest)
-
-    @overload(call)
-    def compiled_call(params: Any, *rest: Any) -> Any:
-        function = getattr(sys.modules[params.instance_class.__module__], name)
-
-        def implementation(params: Any, *rest: Any) -> Any:
-            return function(params, *rest)
-
-        return implementation
-
-    return call
-
-
-_component_click = _of_component("click")
-_component_click_probability = _of_component("click_probability")
-_component_examination_probability = _of_component("examination_probability")
-_component_log_likelihood = _of_component("log_likelihood")
+_component_click = kernel_of_params("click")
+_component_click_probability = kernel_of_params("click_probability")
+_component_examination_probability = kernel_of_params("examination_probability")
+_component_log_likelihood = kernel_of_params("log_likelihood")
 
 
 # --- one user's clicks --------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import numpy as np
 
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
-from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.clicks._orders import add_factor, choose
+from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
 
@@ -73,6 +74,63 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
         if clicks[k]:
             examined = 0.0
     return total
+
+
+CLOSED_FORM = True
+"""Whether the law below is quick to compute."""
+INDEPENDENT_BLOCKS = False
+"""What is clicked in a block depends on what is clicked above it."""
+
+
+@slow_path
+def pattern_law(
+    params: Params,
+    shown: IntArray,
+    block: IntArray,
+    first: int,
+    pool: IntArray,
+    law: FloatArray,
+    work: FloatArray,
+    spare: IntArray,
+) -> None:
+    """As `_orders.pattern_law`, in closed form: at most one item is clicked.
+
+    An item of a block is clicked when the user gets there, it attracts, and nothing above it in its block does. Those
+    above are a random subset of the others, of a size that is uniform too.
+    """
+    n = len(shown)
+    n_fillers = len(block) - n if len(pool) > 0 else 0
+    for outcome in range(len(law)):
+        law[outcome] = 0.0
+    fillers, others = work[: len(pool) + 2], work[len(pool) + 2 :]
+    fillers[0] = 1.0
+    for i in range(len(pool)):
+        add_factor(fillers, i, 1 - params.attraction[pool[i]])
+    reached = 1.0
+    left = 1.0
+    for k in range(n):
+        if block[k] == k:
+            reached = left
+        n_others = 0
+        others[0] = 1.0
+        for other in range(block[k], n):
+            if other != k and block[other] == block[k]:
+                add_factor(others, n_others, 1 - params.attraction[shown[other]])
+                n_others += 1
+        n_filled = n_fillers if block[k] == block[-1] else 0
+        unattracted = 0.0
+        for known in range(n_others + 1):
+            for filled in range(n_filled + 1):
+                ways = choose(n_filled, filled) / choose(n_others + n_filled, known + filled)
+                unattracted += others[known] * ways * fillers[filled] / choose(len(pool), filled)
+        law[1 << k] = reached * params.attraction[shown[k]] * unattracted / (n_others + n_filled + 1)
+        left *= 1 - params.attraction[shown[k]]
+    law[0] = left * fillers[n_fillers] / choose(len(pool), n_fillers)
+    if n_fillers > 0:
+        law[1 << n] = 1.0
+        for outcome in range(1 << n):
+            law[1 << n] -= law[outcome]
+        law[1 << n] = max(0.0, law[1 << n])
 
 
 # --- fitting ------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import numpy as np
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._em import examination, maximise
 from clickbandit.clicks._fitting import Counts, Estimate, Options
-from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.clicks._orders import add_factor, bits, choose
+from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
 
@@ -63,6 +64,62 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
         q = p if clicks[k] else 1 - p
         total += math.log(q) if q > 0 else -math.inf
     return total
+
+
+CLOSED_FORM = True
+"""Whether the law below is quick to compute."""
+INDEPENDENT_BLOCKS = True
+"""What is clicked in a block does not depend on the others."""
+
+
+@slow_path
+def pattern_law(
+    params: Params,
+    shown: IntArray,
+    block: IntArray,
+    first: int,
+    pool: IntArray,
+    law: FloatArray,
+    work: FloatArray,
+    spare: IntArray,
+) -> None:
+    """As `_orders.pattern_law`, in closed form.
+
+    That all of some items are clicked, and so many of the fillers, takes that they attract and that their positions
+    are examined. These are a random subset of the block's positions, so how probable that is depends on their number
+    only. From the probabilities that at least these are clicked follow those that exactly these are.
+    """
+    n = len(shown) - first
+    n_fillers = len(block) - len(shown) if len(pool) > 0 else 0
+    size = n + n_fillers
+    examined, attracted = work[: size + 1], work[size + 1 :]
+    examined[0] = 1.0
+    for k in range(size):
+        add_factor(examined, k, params.examination[first + k])
+    for k in range(size + 1):
+        examined[k] /= choose(size, k)
+    attracted[0] = 1.0
+    for i in range(len(pool)):
+        add_factor(attracted, i, params.attraction[pool[i]])
+    for outcome in range(len(law)):
+        law[outcome] = 0.0
+    law[0] = 1.0
+    for k in range(n):
+        for pattern in range(1 << k):
+            law[pattern | 1 << k] = law[pattern] * params.attraction[shown[first + k]]
+    for pattern in range(1 << n):
+        attraction, clicked = law[pattern], bits(pattern)
+        for exactly in range(n_fillers + 1):
+            probability = 0.0
+            for at_least in range(exactly, n_fillers + 1):
+                sign = 1 - 2 * ((at_least - exactly) & 1)
+                these = choose(n_fillers, at_least) * attracted[at_least] / choose(len(pool), at_least)
+                probability += sign * choose(at_least, exactly) * these * examined[clicked + at_least]
+            law[pattern | exactly << n] = attraction * probability
+    for k in range(n):
+        for outcome in range(n_fillers + 1 << n):
+            if not outcome >> k & 1:
+                law[outcome] = max(0.0, law[outcome] - law[outcome | 1 << k])
 
 
 # --- fitting ------------------------------------------------------------------------------------------------

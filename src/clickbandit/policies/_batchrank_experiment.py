@@ -17,7 +17,7 @@ import numpy as np
 from clickbandit.bounds import interval
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._sorting import sort_by_decreasing
+from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     items = state.items
     for k in range(len(ranking)):
         group = state.group[k]
-        other = k + int(rng.random() * (state.end[group] - k))
+        other = k + draw_index(rng, state.end[group] - k)
         items[k], items[other] = items[other], items[k]
         ranking[k] = items[k]
         memo[k] = state.version[group]
@@ -161,9 +161,15 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
             state.clicks[item] += clicks[k]
             if state.observed[item] == state.needed[group]:
                 state.lacking[group] -= 1
-    for group in range(len(ranking)):
+    test(state, len(ranking))
+
+
+@kernel
+def test(state: State, n_positions: int) -> None:
+    """Test the groups in which every item was observed often enough."""
+    for group in range(n_positions):
         if state.group[group] == group and state.lacking[group] == 0 and state.end[group] > group + 1:
-            cut_group(state, group, len(ranking))
+            cut_group(state, group, n_positions)
 
 
 @slow_path
@@ -201,3 +207,50 @@ def cut_group(state: State, group: int, n_positions: int) -> None:
         make_group(state, group, part_end)
     else:
         expect(state, group, state.halvings[group] + 1)
+
+
+# --- leaps over steps that cannot change the groups ---------------------------------------------------------
+
+IN_ROUNDS = False
+"""A group with more items than positions shows some of them at random at each step."""
+_MOST_STEPS = 1 << 62
+
+
+@kernel
+def quiet(state: State, n_positions: int) -> int:
+    """For how many steps no group can be tested: an item is observed at most once a step."""
+    steps = _MOST_STEPS
+    for group in range(n_positions):
+        if state.group[group] == group and state.end[group] > group + 1:
+            least = _MOST_STEPS
+            for i in range(group, state.end[group]):
+                least = min(least, state.observed[state.items[i]])
+            steps = min(steps, state.needed[group] - least)
+    return steps
+
+
+@kernel
+def blocks(state: State, block: IntArray, size: IntArray) -> None:
+    """For each position the first one of its group, and how many items that has."""
+    for k in range(len(block)):
+        block[k] = state.group[k]
+        size[k] = state.end[block[k]] - block[k]
+
+
+@kernel
+def member(state: State, group: int, i: int) -> int:
+    """The i-th item of a group."""
+    return state.items[group + i]
+
+
+@kernel
+def absorb(state: State, observed: IntArray, clicked: IntArray) -> None:
+    """Learn how often each item was observed and clicked in quiet steps."""
+    for place in range(len(state.items)):
+        item, group = state.items[place], state.group[place]
+        if observed[item] > 0:
+            before = state.observed[item]
+            state.observed[item] += observed[item]
+            state.clicks[item] += clicked[item]
+            if before < state.needed[group] <= state.observed[item]:
+                state.lacking[group] -= 1

@@ -27,12 +27,14 @@ from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies import _batchrank_experiment
 from clickbandit.policies._base import Policy
-from clickbandit.policies._sorting import sort_by_decreasing
+from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
 
 NOT_COUNTED = -1.0
 """Stands in the memo for a position whose item was only shown to fill the list."""
+NEVER = 1 << 60
+"""More observations than any run has."""
 STAGES = 64
 """More stages than a batch can have: stage l takes more than 16 * 4^l steps."""
 
@@ -135,6 +137,8 @@ def open_stage(state: State, batch: int, stage: int) -> None:
     """Start a stage of a batch with zero counts: n_l = ceil(16 * 4^l * log T)."""
     state.stage[batch] = stage
     state.observations[batch] = math.ceil(16 * 4.0**stage * state.log_horizon)
+    if state.size[batch] == 1:  # nothing is left to learn here
+        state.observations[batch] = NEVER
     state.missing[batch] = state.size[batch] * state.observations[batch]
     state.epoch[batch] = STAGES * state.number[batch] + stage
     state.uneven[batch] = 0
@@ -185,13 +189,13 @@ def display_batch(
     others = start + fresh
     end = start + state.size[batch]
     for k in range(batch, stop):
-        i = int(rng.random() * max(fresh, stop - k))
+        i = draw_index(rng, max(fresh, stop - k))
         if i < fresh:
             fresh -= 1
             i, taken = start + i, start + fresh
         else:
             end -= 1
-            i, taken = others + int(rng.random() * (end + 1 - others)), end
+            i, taken = others + draw_index(rng, end + 1 - others), end
         items[i], items[taken] = items[taken], items[i]
         ranking[k] = items[taken]
         if counts and taken < others:
@@ -241,7 +245,13 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
     for batch in range(len(ranking)):
         if state.last[batch] >= 0:
             collect_clicks(state, batch, ranking, clicks, memo)
-    for batch in range(len(ranking)):
+    test(state, len(ranking))
+
+
+@kernel
+def test(state: State, n_positions: int) -> None:
+    """Update the batches whose stage is over."""
+    for batch in range(n_positions):
         if state.last[batch] >= 0 and state.missing[batch] == 0:
             update_batch(state, batch)
 
@@ -290,6 +300,54 @@ def update_batch(state: State, batch: int) -> None:
                 kept += 1
         state.size[batch] = kept
     open_stage(state, batch, state.stage[batch] + 1)
+
+
+# --- leaps over steps that cannot change the batches --------------------------------------------------------
+
+IN_ROUNDS = True
+"""A batch with more items than positions shows each of them once before any of them again."""
+
+
+@kernel
+def quiet(state: State, n_positions: int) -> int:
+    """For how many steps the batches stay as they are; 0 while a batch has shown some items more often than others."""
+    steps = NEVER
+    for batch in range(n_positions):
+        if state.last[batch] >= 0:
+            if state.fresh[batch] < state.size[batch]:
+                return 0
+            length = state.last[batch] - batch + 1
+            round_length = -(-state.size[batch] // length)
+            steps = min(steps, state.missing[batch] // state.size[batch] * round_length)
+    return steps
+
+
+@kernel
+def blocks(state: State, block: IntArray, size: IntArray) -> None:
+    """For each position the first one of its batch, and for each of those how many items the batch has."""
+    for batch in range(len(block)):
+        for k in range(batch, state.last[batch] + 1):
+            block[k] = batch
+            size[k] = state.size[batch]
+
+
+@kernel
+def member(state: State, batch: int, i: int) -> int:
+    """The i-th item of a batch."""
+    return state.items[state.start[batch] + i]
+
+
+@kernel
+def absorb(state: State, observed: IntArray, clicked: IntArray) -> None:
+    """Learn how often each item was observed and clicked in quiet steps."""
+    for batch in range(len(state.last)):
+        if state.last[batch] >= 0:
+            for i in range(state.start[batch], state.start[batch] + state.size[batch]):
+                item = state.items[i]
+                state.issued[item] += observed[item]
+                state.observed[item] += observed[item]
+                state.clicks[item] += clicked[item]
+                state.missing[batch] -= observed[item]
 
 
 # --- void ---------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from clickbandit.bounds import kl_upper, newton_upper
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies._base import Policy
-from clickbandit.policies._sorting import sort_by_decreasing
+from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ def put_in_front(state: State, item: int, rng: np.random.Generator, n_positions:
         order[i] = i
     order[0], order[item] = order[item], order[0]
     for k in range(1, n_positions):
-        other = k + int(rng.random() * (len(order) - k))
+        other = k + draw_index(rng, len(order) - k)
         order[k], order[other] = order[other], order[k]
 
 
@@ -183,7 +183,7 @@ def break_ties(state: State, budget: float, rng: np.random.Generator, n_position
         while end < len(order) and state.low[order[end - 1]] - state.low[order[end]] <= TIE:
             end += 1
         for k in range(start, min(end - 1, n_positions)):
-            other = k + int(rng.random() * (end - k))
+            other = k + draw_index(rng, end - k)
             order[k], order[other] = order[other], order[k]
         start = end
 

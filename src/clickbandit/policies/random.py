@@ -10,6 +10,7 @@ import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies._base import Policy
+from clickbandit.policies._common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ def memo_size(n_items: int, n_positions: int) -> int:
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     items = state.items
     for k in range(len(ranking)):
-        other = k + int(rng.random() * (len(items) - k))
+        other = k + draw_index(rng, len(items) - k)
         items[k], items[other] = items[other], items[k]
         ranking[k] = items[k]
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies._base import Policy
+from clickbandit.policies._common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         memo[k] = item
         memo[n_positions + k] = (1 - state.uniform) * state.weight[k, item] / total + state.uniform / n_items
         if state.in_list[item] == state.step[0]:
-            item = absent(state, int(rng.random() * (n_items - k)))
+            item = absent(state, draw_index(rng, n_items - k))
         state.in_list[item] = state.step[0]
         ranking[k] = item
 

@@ -3,17 +3,25 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from clickbandit.clicks import _orders
 from clickbandit.clicks._base import ClickModel
 from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
-from clickbandit.policies._base import Policy
+from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.policies._base import Policy, parse_policy
 from clickbandit.queries import best_list
+from clickbandit.simulation.scratch import make_scratch
 
 LEAST_HORIZON = 5
+MANY_STEPS = 100_000
+"""Fewer steps than this are taken sooner than the code that leaps over them is compiled."""
+Method = Literal["auto", "step", "leap"]
+"""One by one, many at once wherever the policy allows, or (auto) many at once where that is quicker."""
 
 
 class Problem:
@@ -21,18 +29,22 @@ class Problem:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | str,
         model: ClickModel,
         *,
         positions: int,
         horizon: int,
         query: str = "",
         delay: int = 0,
+        method: Method = "auto",
     ) -> None:
         if horizon < LEAST_HORIZON:
             raise InputError(f"at least {LEAST_HORIZON} steps are needed, found {horizon}")
+        if method not in get_args(Method):
+            raise InputError(f"method must be auto, step or leap, found {method!r}")
         if delay < 0:
             raise InputError(f"delay must be a number of steps, 0 or more, found {delay}")
+        policy = parse_policy(policy) if isinstance(policy, str) else policy
         self.policy = policy
         self.model = model
         self.positions = positions
@@ -49,19 +61,48 @@ class Problem:
                     f"{policy.name} must be told the users' {name}, which {model.name} does not have"
                 )
 
+        can_leap = policy.compiled and policy.has("quiet") and delay == 0
+        if method == "leap" and not can_leap:
+            raise InputError(
+                f"{policy} cannot leap{f' with a delay of {delay}' if delay else ''}: use method step"
+            )
+        self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
+        self.always_leaps = method == "leap"
+
     def start(self) -> Any:
         """The policy's state before the first step."""
         return self.policy.start(self.model.n_items, self.positions, horizon=self.horizon, **self.knowledge)
 
+    @cached_property
     def loop(self) -> Any:
-        """The interaction loop for this policy and this click model."""
-        return specialise(
+        """The module that takes steps for this policy and this click model, compiled if the policy is."""
+        return self.make_loop(compiled=self.policy.compiled)
+
+    def make_loop(self, *, compiled: bool) -> Any:
+        """That module, compiled or as plain Python."""
+        policy, model = self.policy, self.model
+        loop = specialise(
             "clickbandit.simulation.loop",
-            compiled=self.policy.compiled,
-            policy=self.policy.part("rank", "update"),
-            model=self.model.module,
-            sources=self.model.sources,
-        ).interact
+            compiled=compiled,
+            sources=model.sources,
+            policy=policy.part("rank", "update"),
+            model=model.module,
+        )
+        if not self.leaps:
+            return loop
+        outcomes = specialise(
+            "clickbandit.simulation.outcomes",
+            compiled=compiled,
+            sources=model.sources,
+            law=model.module if hasattr(model.module, "pattern_law") else _orders,
+        )
+        return specialise(
+            "clickbandit.simulation.leap",
+            compiled=compiled,
+            policy=policy.part("IN_ROUNDS", "absorb", "blocks", "member", "quiet", "test"),
+            loop=loop,
+            outcomes=outcomes,
+        )
 
 
 class Run:
@@ -88,25 +129,43 @@ class Run:
         self._clicks = np.zeros((slots, problem.positions), np.int64)
         self._memos = np.zeros((slots, memo_size))
         self._probability = np.zeros(problem.positions)
-        self._interact = problem.loop()
+        self._scratch = make_scratch(problem.model.n_items, problem.positions) if problem.leaps else None
+        self.loop = problem.loop
 
     def advance(self, steps: int) -> tuple[float, int]:
-        """Take more steps; the expected regret and the number of clicks over these."""
-        regret, clicks = self._interact(
-            self.state,
-            self.problem.params,
-            self.rng,
-            self.users,
-            self._rankings,
-            self._clicks,
-            self._memos,
-            self._probability,
-            self.problem.best_reward,
-            self.step,
-            steps,
-        )
-        self.step += steps
-        return float(regret), int(clicks)
+        """Take more steps; the expected regret and the number of clicks over these.
+
+        Leaps end where `steps` do: to have the same run again, advance by the same numbers of steps.
+        """
+        regret, clicks = self.advance_windows(np.array([self.step + steps]))
+        return float(regret[0]), int(clicks[0])
+
+    def advance_windows(self, ends: IntArray) -> tuple[FloatArray, IntArray]:
+        """Go on to each of these steps; the expected regret and the number of clicks on the way to each."""
+        problem = self.problem
+        users = (self.state, problem.params, self.rng, self.users)
+        arrays = (self._rankings, self._clicks, self._memos, self._probability)
+        regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
+        if problem.leaps:
+            self.loop.leap(
+                *users,
+                *arrays,
+                problem.best_reward,
+                self.step,
+                ends,
+                problem.always_leaps,
+                self._scratch,
+                regret,
+                clicks,
+            )
+            self.step = int(ends[-1])
+            return regret, clicks
+        for window, end in enumerate(ends):
+            regret[window], clicks[window] = self.loop.interact(
+                *users, *arrays, problem.best_reward, self.step, int(end) - self.step
+            )
+            self.step = int(end)
+        return regret, clicks
 
     def best(self) -> list[int]:
         """The list that the policy would show if it stopped exploring now."""
@@ -155,6 +214,7 @@ class Run:
                 "positions": problem.positions,
                 "horizon": problem.horizon,
                 "delay": problem.delay,
+                "leaps": problem.leaps,
                 "seed": self.seed,
                 "run": self.run,
             }

@@ -8,7 +8,6 @@ import numpy as np
 
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.compilation import specialise
 from clickbandit.kernel import FloatArray, IntArray, interpreted
 from clickbandit.policies._base import Policy
 from clickbandit.simulation.run import Problem, Run
@@ -69,14 +68,18 @@ class _Session:
         self.memo_size = policy.function("memo_size")(problem.model.n_items, problem.positions)
         self._rank = interpreted(policy.function("rank"))
         self._update = interpreted(policy.function("update"))
-        self._void: Callable[..., None] | None = interpreted(policy.function("void")) if policy.has("void") else None
+        self._void: Callable[..., None] | None = (
+            interpreted(policy.function("void")) if policy.has("void") else None
+        )
 
     def rank(self) -> tuple[IntArray, FloatArray]:
         ranking = np.full(self.problem.positions, -1)
         memo = np.full(self.memo_size, np.nan)
         self._rank(self.state, self.rng, ranking, memo)
         self._check_list(ranking, "rank")
-        assert not np.isnan(memo).any(), f"{self.where}: rank must write every entry of the memo, found {memo}"
+        assert not np.isnan(memo).any(), (
+            f"{self.where}: rank must write every entry of the memo, found {memo}"
+        )
         return ranking, memo
 
     def update(self, ranking: IntArray, memo: FloatArray) -> None:
@@ -84,7 +87,9 @@ class _Session:
         given = ranking.copy(), clicks.copy(), memo.copy()
         self._update(self.state, *given)
         for before, after in zip((ranking, clicks, memo), given, strict=True):
-            assert np.array_equal(before, after), f"{self.where}: update must not change the list, clicks or memo"
+            assert np.array_equal(before, after), (
+                f"{self.where}: update must not change the list, clicks or memo"
+            )
 
     def step(self) -> IntArray:
         ranking, memo = self.rank()
@@ -152,18 +157,15 @@ def _check_saving(problem: Problem, where: str) -> None:
     snapshot = whole.snapshot()
     expected = whole.advance(_STEPS // 2)
     found = Run(problem, seed=1).restore(snapshot).advance(_STEPS // 2)
-    assert found == expected, f"{where}: a saved run must continue as it would have: {expected}, found {found}"
+    assert found == expected, (
+        f"{where}: a saved run must continue as it would have: {expected}, found {found}"
+    )
 
 
 def _check_compiled(problem: Problem, where: str) -> None:
     """The same run as plain Python."""
     compiled, plain = Run(problem, seed=1), Run(problem, seed=1)
-    plain._interact = specialise(
-        "clickbandit.simulation.loop",
-        compiled=False,
-        policy=problem.policy.part("rank", "update"),
-        model=problem.model.module,
-    ).interact
+    plain.loop = problem.make_loop(compiled=False)
     fast, slow = compiled.advance(_STEPS), plain.advance(_STEPS)
     assert np.isclose(fast[0], slow[0], rtol=1e-9, atol=1e-9), (
         f"{where}: compiled and interpreted runs must show the same lists, found regret {fast[0]} and {slow[0]}"

@@ -1,6 +1,14 @@
-"""Ordering items by a value, which many policies do."""
+"""What many policies do: draw an index, order items by a value."""
 
-from clickbandit.kernel import FloatArray, IntArray, slow_path
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+
+
+@kernel
+def draw_index(rng: np.random.Generator, n: int) -> int:
+    """A uniform index below n; where there is no choice nothing is drawn."""
+    return int(rng.random() * n) if n > 1 else 0
 
 
 @slow_path
