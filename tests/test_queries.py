@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clickbandit import queries
-from clickbandit.clicks._base import ClickModel, model_class, model_names
+from clickbandit.clicks._base import RATES, ClickModel, model_class, model_names
 from clickbandit.clicks._mixture import MixtureModel
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.dcm import DependentClickModel
@@ -50,7 +50,7 @@ def some_queries(draw: st.DrawFn) -> list[Query]:
     found = []
     for name in draw(st.lists(text, min_size=1, max_size=3, unique=True)):
         items = draw(st.lists(text, min_size=1, max_size=4, unique=True))
-        kinds = draw(st.sets(st.sampled_from(model_names()), max_size=3))
+        kinds = draw(st.sets(st.sampled_from([*model_names(), *RATES]), max_size=3))
         n_positions = draw(st.integers(0, 5))
         found.append(Query(name, items, {k: draw(models(k, len(items), n_positions)) for k in sorted(kinds)}))
     return found
@@ -103,6 +103,9 @@ GOOD: dict[str, Any] = {
                 "SDBN": {"attraction": [0.3, 0.2, 0.1], "satisfaction": [0.5, 0.5, 0.5]},
                 "DBN": {"attraction": [0.3, 0.2, 0.1], "satisfaction": [0.5, 0.5, 0.5], "continuation": 0.9},
                 "UBM": {"attraction": [0.3, 0.2, 0.1], "examination": [[1], [0.5, 0.4]]},
+                "GCTR": {"rate": 0.2},
+                "RCTR": {"rate": [0.4, 0.1]},
+                "DCTR": {"rate": [0.3, 0.2, 0.1]},
             },
         },
     ],
@@ -159,7 +162,12 @@ DOGS: list[str | int] = ["queries", 1]
             ["UBM", "examination", "2 values in row 2", "found 1"],
         ),
         (["models", "UBM", "examination", 0], [1, 0], ["UBM", "examination", "1 values in row 1", "found 2"]),
+        (["models", "DCTR", "rate"], [0.1] * 2, ["DCTR", "rate", "3 items", "found 2"]),
         # no probability
+        (["models", "GCTR", "rate"], 1.5, ["GCTR", "rate", "between 0 and 1", "found 1.5"]),
+        (["models", "GCTR", "rate"], [0.5], ["GCTR", "rate", "between 0 and 1", "found (0.5,)"]),
+        (["models", "RCTR", "rate"], 0.5, ["RCTR", "rate", "a list of probabilities", "found 0.5"]),
+        (["models", "DCTR", "rate"], MISSING, ["DCTR", "rate is missing"]),
         (["models", "CM", "attraction", 1], 1.5, ["CM", "attraction", "between 0 and 1", "found 1.5"]),
         (["models", "CM", "attraction", 1], -0.1, ["CM", "attraction", "between 0 and 1", "found -0.1"]),
         (["models", "PBM", "examination", 0], 2, ["PBM", "examination", "between 0 and 1", "found 2"]),

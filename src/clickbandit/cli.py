@@ -200,7 +200,7 @@ def check(
     BatchRank is guaranteed to learn the best list where all six hold and no two of the best items are equally
     attractive. Where an assumption does not hold, the lists that break it are shown, and there is no bound.
     """
-    from clickbandit.clicks._base import model_class
+    from clickbandit.clicks._base import RATES, model_class
     from clickbandit.queries import load_queries
     from clickbandit.theory import check_assumptions, regret_bound
 
@@ -209,7 +209,7 @@ def check(
         model_class(name)
     rows = []
     for entry in _choose(load_queries(file), query):
-        for name in model or entry.models:
+        for name in model or [name for name in entry.models if name not in RATES]:
             users = entry.model(name)
             findings = check_assumptions(users, positions)
             bound = regret_bound(users, positions, horizon)
@@ -250,7 +250,7 @@ def fit(
     log: Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")],
     format: Format = None,
     models: Annotated[
-        str, typer.Option(help="Click models, apart by commas.")
+        str, typer.Option(help="Click models, apart by commas; as baselines also GCTR, RCTR, DCTR.")
     ] = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
     top_queries: Annotated[
         int | None, typer.Option(help="Keep the most frequent queries.", show_default="all")
@@ -299,15 +299,12 @@ def fit(
     from clickbandit import logs
     from clickbandit.clicks._base import model_class
     from clickbandit.clicks._fitting import Options
-    from clickbandit.logs.choosing import check_can_be_chosen
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import fit_rows, print_fits
 
     names = list(dict.fromkeys(name.strip().upper() for name in models.split(",")))
     for name in names:
         model_class(name)
-    if out:
-        check_can_be_chosen(names)
     options = asdict(Options(_smoothing(smoothing), iterations, tolerance, compat))
     with (
         _output(out, force) as queries_file,

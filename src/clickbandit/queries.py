@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel, model_class, model_names
+from clickbandit.clicks._base import RATES, ClickModel, model_class, model_names, refuse_rate
 from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
@@ -37,8 +37,8 @@ class Query:
         if duplicate is not None:
             raise InputError(f"query {self.query}: items must differ, found {duplicate!r} twice")
         for name, model in self.models.items():
-            if model.n_items != len(self.items):
-                raise InputError(f"query {self.query}: {_wrong_length(name, model.n_items, len(self.items))}")
+            for part in model.by_item[:1]:
+                _check_length(f"query {self.query}: {name}: {part}", model.n_items, len(self.items))
 
     def model(self, name: str) -> ClickModel:
         """One of the query's click models, or an error that says which it has."""
@@ -58,8 +58,9 @@ def _first_duplicate(names: Iterable[str]) -> str | None:
     return None
 
 
-def _wrong_length(model: str, found: int, n_items: int) -> str:
-    return f"{model}: attraction must have a value for each of the {n_items} items, found {found}"
+def _check_length(what: str, found: int, n_items: int) -> None:
+    if found != n_items:
+        raise InputError(f"{what} must have a value for each of the {n_items} items, found {found}")
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -123,10 +124,11 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
 
 
 def _model_fields(query: str, name: str, model: ClickModel) -> dict[str, Any]:
-    if name not in model_names() or type(model) is not model_class(name):
+    known = [*model_names(), *RATES]
+    if name not in known or type(model) is not model_class(name):
         raise InputError(
             f"query {query}: {name} is a {type(model).__name__}, which a queries file cannot hold under this "
-            f"name: save one of {', '.join(model_names())}"
+            f"name: save one of {', '.join(known)}"
         )
     return {part.name: getattr(model, part.name) for part in fields(model)}
 
@@ -164,10 +166,10 @@ def _read_model(query: Query, name: str, values: Any) -> ClickModel:
                 raise InputError(f"{name}: there is no field {key}: it has {', '.join(known)}")
         for key in known:
             _refuse_booleans(f"{name}: {key}", values[key])
-        attraction = values["attraction"]
-        if isinstance(attraction, list) and len(attraction) != len(query.items):
-            # found here, before the model measures its other fields by its attraction
-            raise InputError(_wrong_length(name, len(attraction), len(query.items)))
+        for part in kind.by_item[:1]:
+            if isinstance(values[part], list):
+                # found here, before the model measures its other fields by this one
+                _check_length(f"{name}: {part}", len(values[part]), len(query.items))
         return kind(**values)
     except InputError as error:
         raise InputError(f"query {query.query}: {error}") from error
@@ -249,6 +251,7 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
 
 @lru_cache(maxsize=10_000)
 def _best_list(model: ClickModel, positions: int) -> tuple[tuple[int, ...], float]:
+    refuse_rate(model)
     model.check_positions(positions)
     by_attraction = np.argsort(-np.asarray(model.attraction), kind="stable")[:positions].tolist()
     known = model.best_list(positions)

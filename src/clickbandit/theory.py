@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.clicks._base import ClickModel, refuse_rate
 from clickbandit.clicks._mixture import MixtureModel
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
@@ -103,6 +103,7 @@ def check_assumptions(
     >>> print(finding.explanation)
     position 3 of list [0, 1, 2] is examined with probability 0.6, more than a position above it with 0.4
     """
+    refuse_rate(model)
     model.check_positions(positions)
     if samples < 1:
         raise InputError(f"samples must be at least 1, found {samples}")
@@ -143,6 +144,7 @@ def regret_bound(model: ClickModel, positions: int, horizon: int) -> float:
     >>> round(regret_bound(CascadeModel(attraction=[0.5, 0.25, 0.125]), positions=2, horizon=1_000_000))
     1018834
     """
+    refuse_rate(model)
     model.check_positions(positions)
     if not horizon >= 5:
         raise InputError(f"the regret bound holds from a horizon of 5 steps on, found {horizon}")

@@ -1,11 +1,14 @@
 """The most frequent queries with their most attractive items, the same each time."""
 
+from pathlib import Path
+
 import pandas
 import pytest
 
+from clickbandit.clicks._base import RATES
 from clickbandit.errors import InputError
-from clickbandit.logs import Counts, choose_queries, count_log, fit
-from clickbandit.queries import load_queries, save_queries
+from clickbandit.logs import Counts, choose_queries, count_log, evaluate, fit, generate_log
+from clickbandit.queries import best_list, load_queries, save_queries
 
 
 def counts_of(*groups: tuple[int, str, str, str]) -> Counts:
@@ -61,6 +64,27 @@ def test_what_is_chosen_can_be_saved_and_loaded(tmp_path: object) -> None:
     assert [query.models for query in load_queries(f"{tmp_path}/queries.json")] == [
         query.models for query in queries
     ]
+
+
+def test_click_rates_are_saved_beside_click_models_and_do_not_change_what_is_chosen(tmp_path: Path) -> None:
+    counts = counts_of(*LOG)
+    rates = [fit(counts, name) for name in RATES]
+    cascade = fit(counts, "CM")
+    alone = choose_queries(counts, [cascade], items=2)
+    queries = choose_queries(counts, [*rates, cascade], items=2)
+    assert [list(query.items) for query in queries] == [list(query.items) for query in alone]
+    save_queries(tmp_path / "queries.json", queries)
+    loaded = load_queries(tmp_path / "queries.json")
+    assert [query.models for query in loaded] == [query.models for query in queries]
+    assert list(loaded[0].models) == [*RATES, "CM"]
+    assert evaluate(loaded, counts, samples=5).models.keys() == loaded[0].models.keys()
+    for name in RATES:
+        generate_log(loaded, tmp_path / "log", model=name, sessions=50)
+        with pytest.raises(InputError, match=f"found the click rate {name}"):
+            best_list(loaded[0].models[name], 2)
+    # without a click model items go by the rate of each, b's being 30 in 51
+    assert choose_queries(counts, rates, items=1)[0].items == ["b"]
+    assert choose_queries(counts, rates[:1], items=1)[0].items == ["a"]
 
 
 @pytest.mark.parametrize("options", [{"items": 0}, {"top_queries": 0}])

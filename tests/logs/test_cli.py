@@ -74,6 +74,20 @@ def test_json(run: Run) -> None:
     assert models["PBM"]["log_likelihood"] == pytest.approx(found["models"][1]["log_likelihood"])
 
 
+def test_click_rates_are_written_evaluated_and_generated_from_but_not_simulated(run: Run) -> None:
+    assert run("fit", "log.tsv.gz", "--models", "CM,gctr,RCTR,DCTR", "--out", "q.json")[0] == 0
+    assert list(load_queries("q.json")[0].models) == ["CM", "GCTR", "RCTR", "DCTR"]
+    code, out, _ = run("evaluate", "q.json", "--log", "log.tsv.gz", "--json")
+    assert list(json.loads(out)["models"]) == ["CM", "GCTR", "RCTR", "DCTR"]
+    assert run("generate", "q.json", "--model", "RCTR", "--sessions", 50, "--out", "new.tsv")[0] == 0
+    code, out, _ = run("check", "q.json", "--positions", 3, "--json")
+    assert {row["model"] for row in json.loads(out)["results"]} == {"CM"}
+    for command in (["check", "q.json"], ["simulate", "--queries", "q.json", "--steps", 100, "--runs", 1]):
+        code, _, error = run(*command, "--positions", 3, "--model", "DCTR")
+        assert code == 2
+        assert "found the click rate DCTR" in error
+
+
 def test_counts_are_kept_for_another_day(run: Run) -> None:
     assert run("fit", "log.tsv.gz", "--models", "CM", "--save-counts", "counts.parquet")[0] == 0
     assert Counts.load("counts.parquet").n_sessions == 3000
@@ -93,7 +107,6 @@ def test_counts_are_kept_for_another_day(run: Run) -> None:
         (["fit", "log.tsv.gz", "--memory-limit", "little"], "memory limit"),
         (["fit", "log.tsv.gz", "--out", "true.json"], "true.json exists"),
         (["fit", "log.tsv.gz", "--out", "none/queries.json"], "cannot be written"),
-        (["fit", "log.tsv.gz", "--models", "CM,GCTR", "--out", "new.json"], "not click rates such as GCTR"),
         (["fit", "true.json", "--format", "yandex-relpred"], "no usable session"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--figure", "figure.txt"], ".svg"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--model", "UBM"], "has no model UBM"),

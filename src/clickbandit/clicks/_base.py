@@ -20,7 +20,8 @@ from clickbandit.kernel import FloatArray, IntArray, interpreted
 MOST_POSITIONS = 64
 """The longest list of a log."""
 RATES = ("GCTR", "RCTR", "DCTR")
-"""Click rates: baselines that click models are compared with."""
+"""Click rates: baselines that click models are compared with. A queries file may hold them, but they order no
+items, so nothing can be learned from their users."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _freeze(value: Any) -> Any:
 
 
 def model_names() -> list[str]:
-    """The names of all click models that a queries file may hold."""
+    """The names of all click models; a queries file may also hold the click rates (`RATES`)."""
     return [name.upper() for name in registry.module_names(clicks)]
 
 
@@ -192,3 +193,12 @@ def model_class(name: str) -> type[ClickModel]:
         known = [*model_names(), *RATES]
         raise InputError(f"there is no click model {name!r}: {registry.suggestion(name, known)}")
     return registry.class_in(clicks, name.lower(), ClickModel)
+
+
+def refuse_rate(law: Law) -> None:
+    """Refuse a click rate where items are to be ordered."""
+    if not isinstance(law, ClickModel):
+        raise InputError(
+            f"expected a click model that orders items, found the click rate {law.name}: "
+            f"take one of {', '.join(model_names())}"
+        )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clickbandit.clicks._base import RATES
 from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fitting import Fit
 from clickbandit.queries import Query
@@ -21,18 +21,17 @@ def choose_queries(
 ) -> list[Query]:
     """The most frequent queries of a log with their click models, ready for `save_queries`.
 
-    Of each query the `items` most attractive are kept, by their mean attraction over the models. An item
-    shown less often than `min_impressions` comes after all others, and so does a query without enough other
-    items. Queries go by decreasing frequency and items by decreasing attraction, ties by name. Without
-    numbers, all are kept.
+    Of each query the `items` most attractive are kept, by their mean attraction over the models; click rates
+    have a say only where there is no click model. An item shown less often than `min_impressions` comes after
+    all others, and so does a query without enough other items. Queries go by decreasing frequency and items
+    by decreasing attraction, ties by name. Without numbers, all are kept.
     """
     if not fits:
         raise InputError("expected at least one fitted model, found none")
-    check_can_be_chosen([fit.name for fit in fits])
     for name, value in (("top_queries", top_queries), ("items", items)):
         if value is not None and value < 1:
             raise InputError(f"expected {name} to be at least 1, found {value}")
-    attraction = np.mean([_attraction(fit) for fit in fits], axis=0)
+    attraction = _attraction(fits)
     untested = counts.impressions < (min_impressions if items else 0)
     names, frequency = counts.query_sessions
     rows = [fits[0].rows(name) for name in names]
@@ -46,14 +45,10 @@ def choose_queries(
     return chosen
 
 
-def check_can_be_chosen(names: Sequence[str]) -> None:
-    """Refuse click rates: a query holds click models, which have an attraction for each of its items."""
-    rates = [name for name in names if name in RATES]
-    if rates:
-        raise InputError(
-            f"queries hold click models, not click rates such as {rates[0]}: fit it without --out"
-        )
-
-
-def _attraction(fit: Fit) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.asarray(fit.parameters["attraction"])
+def _attraction(fits: Sequence[Fit]) -> FloatArray:
+    """For each pair: the mean attraction, or else the mean rate, or else nothing to tell items apart."""
+    for name in ("attraction", "rate"):
+        found = [fit.parameters[name] for fit in fits if name in fit.parameters and fit.is_by_pair(name)]
+        if found:
+            return np.asarray(np.mean(found, axis=0))
+    return np.zeros(len(fits[0].impressions))
