@@ -242,6 +242,14 @@ QueryKey = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")]
 MemoryLimit = Annotated[str, typer.Option(help="What counting may take; the rest goes to disk.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Count files on the Dask scheduler at this address, such as tcp://host:8786.",
+        show_default="this machine",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
@@ -276,6 +284,7 @@ def fit(
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
+    cluster: Cluster = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the queries and their models here, as JSON.")
     ] = None,
@@ -311,7 +320,9 @@ def fit(
         _output(save_counts, force) as counts_file,
         _output(table, force) as table_file,
     ):
-        counts = _count(log, format, memory_limit=memory_limit, strict=strict, query_key=query_key)
+        counts = _count(
+            log, format, memory_limit=memory_limit, strict=strict, query_key=query_key, cluster=cluster
+        )
         if counts_file:
             counts.save(counts_file)
         fits = [logs.fit(counts, name, **options) for name in names]
@@ -352,6 +363,7 @@ def evaluate(
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
+    cluster: Cluster = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write perplexity by position here, as .svg, .png or .html.")
     ] = None,
@@ -377,7 +389,9 @@ def evaluate(
     if samples < 1:
         raise InputError(f"--samples must be at least 1, found {samples}")
     with _output(figure, force) as figure_file:
-        counts = _count(log, format, memory_limit=memory_limit, strict=strict, query_key=query_key)
+        counts = _count(
+            log, format, memory_limit=memory_limit, strict=strict, query_key=query_key, cluster=cluster
+        )
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_chart(perplexity_chart(evaluation), figure_file, kind)
@@ -434,11 +448,10 @@ def generate(
 def _count(log: list[str], format: str | None, **options: Any) -> "Counts":
     """Count a log, and show how far it is read."""
     from clickbandit.logs import count_log, files
-    from clickbandit.progress import progress_bar
+    from clickbandit.progress import reading_bar
 
-    total = sum(path.stat().st_size for path in files.find(log))
-    with progress_bar(total, "reading", "bytes") as advance:
-        return count_log(log, format, progress=lambda n_bytes, sessions: advance(n_bytes), **options)
+    with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
+        return count_log(log, format, progress=advance, **options)
 
 
 def _smoothing(text: str) -> tuple[float, float]:

@@ -1,8 +1,12 @@
-"""A progress bar for long work: on a terminal or in a notebook, and only when there is something to wait for."""
+"""Progress bars for long work: on a terminal or in a notebook, and only when there is something to wait for."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 
 @contextmanager
@@ -12,8 +16,7 @@ def progress_bar(total: int, doing: str, unit: str = "steps") -> Iterator[Callab
     >>> with progress_bar(10, "counting") as advance:
     ...     advance(10)
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -22,20 +25,49 @@ def progress_bar(total: int, doing: str, unit: str = "steps") -> Iterator[Callab
                 f"{_short(task.speed or 0)} {unit}/s" if task.speed else "compiling, once", style="cyan"
             )
 
+    with _bar(Rate()) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many of `total` bytes are read and how many sessions were in them; yields the function that
+    adds bytes and sessions.
+
+    >>> with reading_bar(1000) as advance:
+    ...     advance(1000, 7)
+    """
+    from rich.progress import DownloadColumn, TextColumn
+
+    with _bar(DownloadColumn(), TextColumn("{task.fields[sessions]} sessions", style="cyan")) as bar:
+        task = bar.add_task("reading", total=total, sessions="0")
+        seen = 0
+
+        def advance(n_bytes: int, sessions: int) -> None:
+            nonlocal seen
+            seen += sessions
+            bar.update(task, advance=n_bytes, sessions=_short(seen))
+
+        yield advance
+
+
+def _bar(*columns: "ProgressColumn") -> "Progress":
+    """A bar that also shows these columns."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(file=sys.stderr)
-    bar = Progress(
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        Rate(),
+        *columns,
         TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not (console.is_terminal or console.is_jupyter),
     )
-    with bar:
-        task = bar.add_task(doing, total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def _short(number: float) -> str:

@@ -81,8 +81,7 @@ class Options:
     """How to fit."""
 
     smoothing: tuple[float, float] = (1.0, 1.0)
-    """Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior.
-    Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior."""
+    """Each parameter is (p + numerator) / (p + q + denominator): the mode under a Beta(1 + p, 1 + q) prior."""
     iterations: int | None = None
     """Run EM for exactly as many iterations; without, until `tolerance`."""
     tolerance: float = 1e-8

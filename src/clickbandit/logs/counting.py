@@ -1,6 +1,6 @@
 """Counting a log: files of any format, or a data frame."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from clickbandit.errors import InputError
 from clickbandit.logs import files, formats
+from clickbandit.logs.cluster import count_on_cluster
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.item_counts import ItemCounts, count_items
 from clickbandit.logs.plain import columns_of, count_plain, source_of
@@ -29,12 +30,14 @@ def count_log(
     memory_limit: str | int = "2GiB",
     strict: bool = False,
     query_key: str = "query",
+    cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Counts:
     """Read a log and count it, within a memory limit whatever its size.
 
     Without a format it is told from the first lines. `strict` stops at the first malformed line. With
-    `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only).
+    `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only). With
+    `cluster`, the address of a Dask scheduler, files are counted by its workers, with the same result.
 
     >>> import pandas
     >>> log = pandas.DataFrame({"query": ["q", "q"], "list": ["a b", "a b"], "clicks": ["1 0", "0 0"]})
@@ -46,31 +49,54 @@ def count_log(
     """
     if format is not None:
         formats.check_format(format)
+    if _is_frame(log):
+        if cluster:
+            raise InputError("expected files to count on a cluster, found a data frame: count it here")
+        return _count_frame(log, strict, memory_limit)
+    kinds = {path: _format_of(path, format) for path in files.find(log)}
+    for kind in kinds.values():
+        if (kind == "counts") != ("counts" in kinds.values()):
+            raise InputError(
+                "expected logs or counts, found both: count the logs first, and merge the counts"
+            )
+        if query_key != "query" and (kind, query_key) not in PARSE:
+            raise InputError(f"expected query_key to be query for {kind}, found {query_key!r}")
+    options: dict[str, Any] = {"memory_limit": memory_limit, "strict": strict, "query_key": query_key}
+    if cluster:
+        counts = count_on_cluster(cluster, kinds, **options, progress=progress)
+    else:
+        counts = count_files(kinds, **options, progress=progress)
+    if not counts.n_sessions:
+        where = ", ".join(map(str, [*kinds][:3])) + (" and others" if len(kinds) > 3 else "")
+        raise InputError(_nothing_usable(where, next(iter(kinds.values())), counts.reading))
+    return counts
+
+
+def count_files(
+    kinds: Mapping[Path, str],
+    *,
+    memory_limit: str | int,
+    strict: bool,
+    query_key: str,
+    progress: Progress | None = None,
+) -> Counts:
+    """The counts of files, each with its format; those of files with nothing in them are empty."""
+    if all(formats.is_saved(path) for path in kinds):
+        return Counts.load(*kinds, memory_limit=memory_limit)
     database = Database(memory_limit)
     open_tally(database)
-    if _is_frame(log):
-        return _finish(database, *_count_frame(database, log, strict))
-    paths = files.find(log)
-    kinds = {path: _format_of(path, format) for path in paths}
-    if len({kind == "counts" for kind in kinds.values()}) > 1:
-        raise InputError("expected logs or counts, found both: count the logs first, and merge the counts")
-    if "counts" in kinds.values() and all(formats.is_saved(path) for path in paths):
-        return Counts.load(*paths, memory_limit=memory_limit)
     reading = Reading()
     for path, kind in kinds.items():
         if (kind, query_key) in PARSE:
             found = _count_yandex(database, path, PARSE[kind, query_key], strict, progress)
-        elif query_key != "query":
-            raise InputError(f"expected query_key to be query for {kind}, found {query_key!r}")
         else:
             source = source_of(path, kind, strict)
             columns = columns_of(database, source, str(path))
             count = count_items if kind == "counts" else count_plain
             found = count(database, source, columns, str(path), strict)
-        if progress and (kind, query_key) not in PARSE:
-            progress(path.stat().st_size, found.sessions)
-        if not found.sessions:
-            raise InputError(_nothing_usable(path, kind, found))
+            if progress:
+                progress(path.stat().st_size, found.sessions)
+        found.note("files without a session", not found.sessions)
         reading += found
     return _finish(database, reading, "counts" in kinds.values())
 
@@ -95,11 +121,13 @@ def _format_of(path: Path, format: str | None) -> str:
     return format
 
 
-def _nothing_usable(path: Path, kind: str, reading: Reading) -> str:
-    odd = ", ".join(f"{times:,} {name}" for name, times in reading.odd.items())
+def _nothing_usable(where: str, kind: str, reading: Reading) -> str:
+    odd = ", ".join(
+        f"{times:,} {name}" for name, times in reading.odd.items() if name != "files without a session"
+    )
     example = f"; for example {reading.malformed[0]}" if reading.malformed else ""
     found = f"{reading.lines:,} lines, {odd or 'all empty'}{example}"
-    return f"{path} has no usable session as {kind}: found {found}"
+    return f"{where} has no usable session as {kind}: found {found}"
 
 
 def _count_yandex(
@@ -119,11 +147,13 @@ def _is_frame(log: Any) -> bool:
     return hasattr(log, "__arrow_c_stream__") or hasattr(log, "collect_schema")
 
 
-def _count_frame(database: Database, frame: Any, strict: bool) -> tuple[Reading, bool]:
+def _count_frame(frame: Any, strict: bool, memory_limit: str | int) -> Counts:
     if not hasattr(frame, "__arrow_c_stream__"):  # a lazy frame of polars
         frame = frame.collect()
     table = pa.table(frame)
     table = table.rename_columns([str(name).lower() for name in table.column_names])
+    database = Database(memory_limit)
+    open_tally(database)
     database.connection.register("frame", table)
     try:
         columns = columns_of(database, "frame", "the data frame")
@@ -133,5 +163,5 @@ def _count_frame(database: Database, frame: Any, strict: bool) -> tuple[Reading,
     finally:
         database.connection.unregister("frame")
     if not reading.sessions:
-        raise InputError(_nothing_usable(Path("the data frame"), "a plain log", reading))
-    return reading, counted
+        raise InputError(_nothing_usable("the data frame", "a plain log", reading))
+    return _finish(database, reading, counted)

@@ -266,5 +266,10 @@ def _read_note(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a file of saved counts: make one with Counts.save") from error
 
 
+def saved_reading(path: Path) -> Reading:
+    """What had been read for counts that were saved."""
+    return Reading.from_dict(_read_note(path)["reading"])
+
+
 def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")

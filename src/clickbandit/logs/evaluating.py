@@ -49,8 +49,7 @@ class Evaluation:
     n_sessions: int
     runner_up: str | None
     lead: Interval | None
-    """By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples.
-    By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples."""
+    """By how much the best model's log-likelihood is above the next one's, from the same bootstrap samples."""
 
     @property
     def best(self) -> str:

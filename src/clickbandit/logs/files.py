@@ -1,5 +1,4 @@
-"""A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines.
-A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines."""
+"""A log's files: finding them, unpacking them as they are read, and cutting them into blocks of whole lines."""
 
 import codecs
 import glob

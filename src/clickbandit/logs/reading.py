@@ -1,5 +1,4 @@
-"""What was found in a log: how much was used, and what was left out or odd, each kind counted and explained.
-What was found in a log: how much was used, and what was left out or odd, each kind counted and explained."""
+"""What was found in a log: how much was used, and what was left out or odd, each kind counted and explained."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ EXPLANATIONS = {
     "lists with an item twice": "kept: a click goes to the item's first place",
     "broken impressions": "dropped: positions are not 1, 2, .. once each, or a row is not usable",
     "files without a last line end": "the last line was read as it stands, and may be cut short",
+    "files without a session": "nothing in them could be used",
     "files cut short": "the compressed data broke off: what came before was read",
 }
 """Every kind of oddity that a reader counts, and what was done about it."""
@@ -72,7 +72,7 @@ class Reading:
             "clicks": self.clicks,
             "lines": self.lines,
             "files": self.files,
-            "odd": dict(self.odd),
+            "odd": {name: self.odd[name] for name in EXPLANATIONS if self.odd[name]},
             "malformed": self.malformed,
         }
 

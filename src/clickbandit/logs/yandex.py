@@ -73,8 +73,7 @@ class YandexReader:
         """)
 
     def add(self, block: Block) -> None:
-        """Count the lists and clicks of a block; a click without a list waits, as the list may stand above.
-        Count the lists and clicks of a block; a click without a list waits, as the list may stand above."""
+        """Count the lists and clicks of a block; a click without a list waits, as the list may stand above."""
         run, reading = self.database.run, self.reading
         run(f"CREATE OR REPLACE TEMP TABLE parsed AS {self.parse}", block=block.lines)
         reading.lines += block.lines.num_rows
