@@ -136,6 +136,8 @@ def test_a_policy_from_a_file(run, folder):
         (["--steps", "-5"], "must be at least 1"),
         (["--runs", "0"], "must be at least 1"),
         (["--delay", "-1"], "delay must be"),
+        (["--method", "jump"], "method must be auto, step or leap, found 'jump'"),
+        (["--policy", "random", "--method", "leap"], "random cannot leap: use method step"),
         (["--threads", "0"], "threads must be at least 1"),
         (["--query", "shoe"], "there is no query 'shoe': did you mean shoes?"),
         (["--model", "DBN"], "query shoes has no model DBN: it has CM, PBM"),

@@ -82,6 +82,12 @@ def simulate(
         str | None,
         typer.Option(metavar="N", help="Steps that policies are tuned for.", show_default="--steps"),
     ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Take steps one by one (step), many at once (leap), or the quicker of both (auto)."
+        ),
+    ] = "auto",
     threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the results here, as Parquet.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
@@ -108,7 +114,12 @@ def simulate(
     for name in model or []:
         model_class(name)
     chosen = _choose(load_queries(queries), query)
-    problem = {"positions": positions, "horizon": _number(horizon) if horizon else n_steps, "delay": delay}
+    problem: dict[str, Any] = {
+        "positions": positions,
+        "horizon": _number(horizon) if horizon else n_steps,
+        "delay": delay,
+        "method": method,
+    }
     interrupted = False
     with _output(out, force) as results_file, _output(report, force) as report_file:
         tasks = [
@@ -300,20 +311,23 @@ def fit(
 ) -> None:
     """Fit click models to logs, and write the queries that the simulator reads.
 
-    For example: clickbandit fit log.tsv.gz --format yandex-relpred --models CM,PBM --top-queries 60 --items 10
-    --out queries.json
+    For example: clickbandit fit log.tsv.gz --models CM,PBM --top-queries 60 --items 10 --out queries.json
     """
     from dataclasses import asdict
 
     from clickbandit import logs
     from clickbandit.clicks._base import model_class
     from clickbandit.clicks._fitting import Options
+    from clickbandit.progress import progress_bar
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import fit_rows, print_fits
 
     names = list(dict.fromkeys(name.strip().upper() for name in models.split(",")))
     for name in names:
         model_class(name)
+    for option, number in (("--top-queries", top_queries), ("--items", items)):
+        if number is not None and number < 1:
+            raise InputError(f"{option} must be at least 1, found {number}")
     options = asdict(Options(_smoothing(smoothing), iterations, tolerance, compat))
     with (
         _output(out, force) as queries_file,
@@ -325,7 +339,11 @@ def fit(
         )
         if counts_file:
             counts.save(counts_file)
-        fits = [logs.fit(counts, name, **options) for name in names]
+        fits = []
+        with progress_bar(len(names), "fitting", "models") as advance:
+            for name in names:
+                fits.append(logs.fit(counts, name, **options))
+                advance(1)
         rows = fit_rows(fits, counts)
         if queries_file:
             chosen = logs.choose_queries(

@@ -361,7 +361,7 @@ class RankedExp3:
 
     A score grows by one over a probability, which makes the next one larger still, so that rounding errors grow
     as fast as the scores do: to show the same lists, weights must be rounded as in the compiled code. They are
-    exp(score), and relative to the largest only once one of them was all but 0 or infinite.
+    relative to what was the largest, and so is their running total, since it last halved or doubled.
     """
 
     def __init__(self, n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> None:
@@ -372,16 +372,15 @@ class RankedExp3:
             self.gamma = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
         self.score = [[0.0] * n_items for _ in range(n_positions)]
         self.shift = [0.0] * n_positions
+        self.total = [float(n_items)] * n_positions
+        self.usual = [float(n_items)] * n_positions
         self.memo: list[tuple[int, float]] = []
 
     def rank(self, rng: np.random.Generator) -> list[int]:
         ranking: list[int] = []
         self.memo = []
-        for score, shift in zip(self.score, self.shift, strict=True):
+        for score, shift, total in zip(self.score, self.shift, self.total, strict=True):
             weight = [math.exp(s - shift) for s in score]
-            total = 0.0
-            for w in weight:  # `sum` rounds less from Python 3.12 on
-                total += w
             u = rng.random()
             if u < self.gamma:
                 item = math.floor(u / self.gamma * self.n_items)
@@ -389,7 +388,7 @@ class RankedExp3:
                 u = (u - self.gamma) / (1 - self.gamma)
                 within = (i for i in range(self.n_items) if u * total < sum(weight[: i + 1]))
                 item = next(within, self.n_items - 1)
-            probability = (1 - self.gamma) * weight[item] / total + self.gamma / self.n_items
+            probability = (1 - self.gamma) * (weight[item] / total) + self.gamma / self.n_items
             self.memo.append((item, probability))
             if item in ranking:
                 absent = [other for other in range(self.n_items) if other not in ranking]
@@ -403,12 +402,18 @@ class RankedExp3:
         memo = self.memo if memo is None else memo
         for k, (drawn, probability) in enumerate(memo):
             reward = int(ranking[k] == drawn and clicks[k])
+            before = math.exp(self.score[k][drawn] - self.shift[k])
             if self.mixing:
                 self.score[k][drawn] += self.gamma / self.n_items * reward / probability
             else:
                 self.score[k][drawn] -= self.eta * (1 - reward) / probability
-            if not math.log(1e-200) < self.score[k][drawn] - self.shift[k] < math.log(1e200):
+            self.total[k] += math.exp(self.score[k][drawn] - self.shift[k]) - before
+            if not self.usual[k] / 2 < self.total[k] < self.usual[k] * 2:
                 self.shift[k] = max(self.score[k])
+                self.total[k] = 0.0
+                for score in self.score[k]:  # `sum` rounds less from Python 3.12 on
+                    self.total[k] += math.exp(score - self.shift[k])
+                self.usual[k] = self.total[k]
 
 
 # --- yardsticks ---------------------------------------------------------------------------------------------

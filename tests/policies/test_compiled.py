@@ -70,7 +70,7 @@ def outcome(case: str) -> dict[str, Any]:
         regret.append(more_regret)
         clicks.append(more_clicks)
         lists.append(run._rankings[step % 3].tolist())
-    draws = [run.rng.bit_generator.state["state"]["state"], run.users.bit_generator.state["state"]["state"]]
+    draws = [run.rng.random(), run.users.random()]
     return {"regret": regret, "clicks": clicks, "lists": lists, "final": run.best(), "draws": draws}
 
 

@@ -7,6 +7,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from clickbandit.clicks._dispatch import kernel_of_params
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
@@ -14,6 +16,9 @@ CLOSED_FORM = False
 """Whether the law below is quick to compute."""
 INDEPENDENT_BLOCKS = False
 """What is clicked in a block depends on what is clicked above it."""
+
+CHOOSE = np.array([[math.comb(n, k) for k in range(17)] for n in range(17)], float)
+"""How many subsets of k out of n there are, for sets that fit a bit mask."""
 
 _log_likelihood = kernel_of_params("log_likelihood")
 
@@ -42,7 +47,7 @@ def pattern_law(
     for outcome in range(len(law)):
         law[outcome] = 0.0
     orders = n_orders(block)
-    weight = 1 / (orders * choose(len(pool), n_fillers))
+    weight = 1 / (orders * CHOOSE[len(pool), n_fillers])
     for fillers in range(1 << len(pool)):
         if bits(fillers) != n_fillers:
             continue
@@ -98,15 +103,6 @@ def bits(mask: int) -> int:
         mask &= mask - 1
         n += 1
     return n
-
-
-@slow_path
-def choose(n: int, k: int) -> float:
-    """How many subsets of k out of n there are."""
-    ways = 1.0
-    for i in range(k):
-        ways *= (n - i) / (i + 1)
-    return ways
 
 
 @kernel

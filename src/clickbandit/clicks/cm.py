@@ -15,7 +15,7 @@ import numpy as np
 
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
-from clickbandit.clicks._orders import add_factor, choose
+from clickbandit.clicks._orders import CHOOSE, add_factor
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -33,7 +33,8 @@ class Params(NamedTuple):
 
 @kernel
 def click(params: Params, rng: np.random.Generator, ranking: IntArray, clicks: IntArray) -> None:
-    clicks[:] = 0
+    for k in range(len(ranking)):
+        clicks[k] = 0
     for k in range(len(ranking)):
         if rng.random() < params.attraction[ranking[k]]:
             clicks[k] = 1
@@ -121,11 +122,11 @@ def pattern_law(
         unattracted = 0.0
         for known in range(n_others + 1):
             for filled in range(n_filled + 1):
-                ways = choose(n_filled, filled) / choose(n_others + n_filled, known + filled)
-                unattracted += others[known] * ways * fillers[filled] / choose(len(pool), filled)
+                ways = CHOOSE[n_filled, filled] / CHOOSE[n_others + n_filled, known + filled]
+                unattracted += others[known] * ways * fillers[filled] / CHOOSE[len(pool), filled]
         law[1 << k] = reached * params.attraction[shown[k]] * unattracted / (n_others + n_filled + 1)
         left *= 1 - params.attraction[shown[k]]
-    law[0] = left * fillers[n_fillers] / choose(len(pool), n_fillers)
+    law[0] = left * fillers[n_fillers] / CHOOSE[len(pool), n_fillers]
     if n_fillers > 0:
         law[1 << n] = 1.0
         for outcome in range(1 << n):

@@ -17,7 +17,7 @@ import numpy as np
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._em import examination, maximise
 from clickbandit.clicks._fitting import Counts, Estimate, Options
-from clickbandit.clicks._orders import add_factor, bits, choose
+from clickbandit.clicks._orders import CHOOSE, add_factor, bits
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -93,12 +93,9 @@ def pattern_law(
     n_fillers = len(block) - len(shown) if len(pool) > 0 else 0
     size = n + n_fillers
     examined, attracted = work[: size + 1], work[size + 1 :]
-    examined[0] = 1.0
+    examined[0] = attracted[0] = 1.0
     for k in range(size):
         add_factor(examined, k, params.examination[first + k])
-    for k in range(size + 1):
-        examined[k] /= choose(size, k)
-    attracted[0] = 1.0
     for i in range(len(pool)):
         add_factor(attracted, i, params.attraction[pool[i]])
     for outcome in range(len(law)):
@@ -107,15 +104,17 @@ def pattern_law(
     for k in range(n):
         for pattern in range(1 << k):
             law[pattern | 1 << k] = law[pattern] * params.attraction[shown[first + k]]
-    for pattern in range(1 << n):
-        attraction, clicked = law[pattern], bits(pattern)
-        for exactly in range(n_fillers + 1):
-            probability = 0.0
+    for exactly in range(n_fillers, -1, -1):
+        for clicked in range(n + 1):
+            weight = 0.0
             for at_least in range(exactly, n_fillers + 1):
                 sign = 1 - 2 * ((at_least - exactly) & 1)
-                these = choose(n_fillers, at_least) * attracted[at_least] / choose(len(pool), at_least)
-                probability += sign * choose(at_least, exactly) * these * examined[clicked + at_least]
-            law[pattern | exactly << n] = attraction * probability
+                these = CHOOSE[n_fillers, at_least] * attracted[at_least] / CHOOSE[len(pool), at_least]
+                seen = examined[clicked + at_least] / CHOOSE[size, clicked + at_least]
+                weight += sign * CHOOSE[at_least, exactly] * these * seen
+            for pattern in range(1 << n):
+                if bits(pattern) == clicked:
+                    law[pattern | exactly << n] = law[pattern] * weight
     for k in range(n):
         for outcome in range(n_fillers + 1 << n):
             if not outcome >> k & 1:

@@ -183,8 +183,13 @@ def display_batch(
     """
     items = state.items
     start = state.start[batch]
+    if state.size[batch] == 1:
+        ranking[batch] = items[start]
+        memo[batch] = NOT_COUNTED
+        return
     stop = state.last[batch] + 1
     counts = state.issued[items[start]] < state.observations[batch]
+    epoch = state.epoch[batch]
     fresh = state.fresh[batch]
     others = start + fresh
     end = start + state.size[batch]
@@ -196,11 +201,12 @@ def display_batch(
         else:
             end -= 1
             i, taken = others + draw_index(rng, end + 1 - others), end
-        items[i], items[taken] = items[taken], items[i]
-        ranking[k] = items[taken]
+        item = items[i]
+        items[i], items[taken] = items[taken], item
+        ranking[k] = item
         if counts and taken < others:
-            state.issued[items[taken]] += 1
-            memo[k] = state.epoch[batch]
+            state.issued[item] += 1
+            memo[k] = epoch
         else:
             memo[k] = NOT_COUNTED
     if fresh == 0 or not counts:
@@ -259,11 +265,14 @@ def test(state: State, n_positions: int) -> None:
 @kernel
 def collect_clicks(state: State, batch: int, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     """The paper's CollectClicks: count the positions that showed a least observed item, in this stage."""
+    epoch = state.epoch[batch]
+    counted = 0
     for k in range(batch, state.last[batch] + 1):
-        if memo[k] == state.epoch[batch]:
+        if memo[k] == epoch:
             state.observed[ranking[k]] += 1
             state.clicks[ranking[k]] += clicks[k]
-            state.missing[batch] -= 1
+            counted += 1
+    state.missing[batch] -= counted
 
 
 @slow_path
@@ -341,7 +350,7 @@ def member(state: State, batch: int, i: int) -> int:
 def absorb(state: State, observed: IntArray, clicked: IntArray) -> None:
     """Learn how often each item was observed and clicked in quiet steps."""
     for batch in range(len(state.last)):
-        if state.last[batch] >= 0:
+        if state.last[batch] >= 0 and state.size[batch] > 1:
             for i in range(state.start[batch], state.start[batch] + state.size[batch]):
                 item = state.items[i]
                 state.issued[item] += observed[item]

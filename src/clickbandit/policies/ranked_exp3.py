@@ -22,8 +22,6 @@ from clickbandit.policies._common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-_TOO_SMALL = 1e-200
-
 
 class State(NamedTuple):
     """Arrays with a row for each position's learner."""
@@ -31,9 +29,13 @@ class State(NamedTuple):
     score: FloatArray
     """By learner and item: the exponent of its weight."""
     weight: FloatArray
-    """By learner and item: exp(score - shift), so that the largest is not lost in rounding."""
+    """By learner and item: exp(score - shift)."""
     shift: FloatArray
-    """By learner: subtracted from all scores before they are made weights."""
+    """By learner: subtracted from all scores before they are made weights, so that these neither vanish nor explode."""
+    total: FloatArray
+    """By learner: the sum of its weights."""
+    usual: FloatArray
+    """By learner: what the sum was when the weights were last made from the scores."""
     in_list: IntArray
     """By item: the last step at which it was put in the list."""
     step: IntArray
@@ -55,6 +57,8 @@ def init(n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) 
         score=np.zeros((n_positions, n_items)),
         weight=np.ones((n_positions, n_items)),
         shift=np.zeros(n_positions),
+        total=np.full(n_positions, float(n_items)),
+        usual=np.full(n_positions, float(n_items)),
         in_list=np.zeros(n_items, np.int64),
         step=np.zeros(1, np.int64),
         rate=rate,
@@ -75,12 +79,10 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     n_positions, n_items = state.weight.shape
     state.step[0] += 1
     for k in range(n_positions):
-        total = 0.0
-        for item in range(n_items):
-            total += state.weight[k, item]
-        item = draw(state, k, total, rng.random())
+        item = draw(state, k, rng.random())
         memo[k] = item
-        memo[n_positions + k] = (1 - state.uniform) * state.weight[k, item] / total + state.uniform / n_items
+        share = state.weight[k, item] / state.total[k]
+        memo[n_positions + k] = (1 - state.uniform) * share + state.uniform / n_items
         if state.in_list[item] == state.step[0]:
             item = absent(state, draw_index(rng, n_items - k))
         state.in_list[item] = state.step[0]
@@ -88,12 +90,12 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
 
 
 @kernel
-def draw(state: State, learner: int, total: float, uniform: float) -> int:
+def draw(state: State, learner: int, uniform: float) -> int:
     """The item at this place, between 0 and 1, of the learner's distribution."""
     n_items = int(state.weight.shape[1])
     if uniform < state.uniform:
         return int(uniform / state.uniform * n_items)
-    left = (uniform - state.uniform) / (1 - state.uniform) * total
+    left = (uniform - state.uniform) / (1 - state.uniform) * state.total[learner]
     for item in range(n_items - 1):
         left -= state.weight[learner, item]
         if left < 0:
@@ -136,19 +138,24 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
         gain = reward if state.uniform > 0 else reward - 1
         if gain != 0:
             state.score[k, item] += state.rate * gain / memo[n_positions + k]
+            before = state.weight[k, item]
             state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
-            if not _TOO_SMALL < state.weight[k, item] < 1 / _TOO_SMALL:
+            state.total[k] += state.weight[k, item] - before
+            if not state.usual[k] / 2 < state.total[k] < state.usual[k] * 2:
                 rescale(state, k)
 
 
 @slow_path
 def rescale(state: State, learner: int) -> None:
-    """Make the largest weight 1 again."""
+    """Make the weights from the scores, the largest 1, and add them up: what rounding left in the sum is gone."""
     state.shift[learner] = state.score[learner, 0]
     for item in range(state.score.shape[1]):
         state.shift[learner] = max(state.shift[learner], state.score[learner, item])
+    state.total[learner] = 0.0
     for item in range(state.score.shape[1]):
         state.weight[learner, item] = math.exp(state.score[learner, item] - state.shift[learner])
+        state.total[learner] += state.weight[learner, item]
+    state.usual[learner] = state.total[learner]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.clicks._orders import bits, choose, n_orders
+from clickbandit.clicks._orders import CHOOSE, bits, n_orders
 from clickbandit.clicks.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, pattern_law  # law
 from clickbandit.kernel import IntArray, slow_path
 from clickbandit.simulation.scratch import Scratch
@@ -20,7 +20,7 @@ def price(scratch: Scratch) -> float:
     """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
     n_positions = len(scratch.block)
     positions = n_positions - scratch.block[-1]
-    sets = choose(scratch.size[-1], positions)
+    sets = CHOOSE[scratch.size[-1], positions]
     if not CLOSED_FORM:
         return sets * n_orders(scratch.block) * 2.0**n_positions
     return sets * 0.2 * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions)
@@ -72,7 +72,7 @@ def draw_outcomes(
 @slow_path
 def draw_subsets(rng: np.random.Generator, among: int, size: int, times: int, out: IntArray) -> None:
     """Add to `out` how often each subset of this size was drawn."""
-    choices = choose(bits(among), size)
+    choices = CHOOSE[bits(among), size]
     for subset in range(among + 1):
         if times == 0:
             break
@@ -91,7 +91,7 @@ def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int,
     """
     rest, left, next_part, choices = scratch.rest, scratch.left, scratch.next_part, scratch.choices
     depth = 0
-    rest[0], left[0], next_part[0], choices[0] = among, times, 0, choose(bits(among) - 1, size - 1)
+    rest[0], left[0], next_part[0], choices[0] = among, times, 0, CHOOSE[bits(among) - 1, size - 1]
     while depth >= 0:
         part = next_part[depth]
         lowest = rest[depth] & -rest[depth]
@@ -109,7 +109,7 @@ def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int,
             depth += 1
             rest[depth] = rest[depth - 1] ^ part
             left[depth], next_part[depth] = drawn, 0
-            choices[depth] = choose(bits(rest[depth]) - 1, size - 1)
+            choices[depth] = CHOOSE[bits(rest[depth]) - 1, size - 1]
 
 
 # --- how often each subset of them was clicked --------------------------------------------------------------

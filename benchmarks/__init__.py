@@ -1,0 +1,1 @@
+"""Every speed figure that the README states, by one command: `python -m benchmarks`."""

@@ -1,0 +1,261 @@
+"""Simulation: nanoseconds a step, leaps over ten million steps, starting up, threads, memory.
+
+On the real queries of the shared folder where it is there (CLICKBANDIT_SHARED, or ../shared), else on the example's:
+ten items, five positions. Beside each policy stand the figures of the paper's authors' code on a server core, and
+the plain Python twin of the tests in the same run.
+"""
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.queries import Query, load_queries
+from clickbandit.report.tables import print_table
+from clickbandit.simulation.run import Problem, Run
+from clickbandit.simulation.simulate import Task, simulate_all
+
+PROJECT = Path(__file__).parents[1]
+AUTHORS = {"batchrank": 43_000, "cascade-kl-ucb": 10_000, "ranked-exp3": 50_000}
+"""Nanoseconds a step of the code behind the paper's figures."""
+WANTED = {"batchrank": 70, "cascade-kl-ucb": 250, "ranked-exp3": 150}
+"""Nanoseconds a step that are wanted at most."""
+POSITIONS = 5
+PAPER = {"queries": 60, "models": 2, "runs": 10, "steps": 10_000_000}
+
+
+def main(quick: bool = False) -> dict[str, Any]:
+    """Measure and print everything; the figures."""
+    queries = load_queries(queries_file())[: 3 if quick else 10]
+    found = {
+        "steps": steps(queries, 100_000 if quick else 500_000, 3),
+        "leaps": leaps(queries, 3 if quick else 7),
+        "start": start(),
+        "threads": threads(queries[0], 200_000 if quick else 1_000_000),
+        "memory": memory(queries[0], 200_000 if quick else 1_000_000),
+    }
+    found["paper"] = paper(found)
+    return found
+
+
+def queries_file() -> Path:
+    shared = (
+        Path(os.environ.get("CLICKBANDIT_SHARED", PROJECT / ".." / "shared")) / "queries" / "yandex-10.json"
+    )
+    return shared if shared.exists() else PROJECT / "examples" / "queries.json"
+
+
+def best_of(times: int, measure: Callable[[], float]) -> float:
+    return min(measure() for _ in range(times))
+
+
+def problem(policy: str, query: Query, model: str, horizon: int, method: Any = "auto") -> Problem:
+    return Problem(
+        parse_policy(policy), query.model(model), positions=POSITIONS, horizon=horizon, method=method
+    )
+
+
+# --- step by step -------------------------------------------------------------------------------------------
+
+
+def steps(queries: list[Query], n: int, repeats: int) -> list[dict[str, Any]]:
+    """Nanoseconds a step, warm, best of several, median over queries; and the same of the twin in plain Python."""
+    rows = []
+    for policy in [*policy_names(), "batchrank:variant=experiment"]:
+        row: dict[str, Any] = {"policy": policy}
+        for model in ("CM", "PBM"):
+            times = [
+                best_of(repeats, lambda query=query, model=model: step_time(policy, query, model, n))
+                for query in queries
+            ]
+            row[f"{model} ns/step"] = round(statistics.median(times))
+        row["wanted at most"] = WANTED.get(policy, "-")
+        plain = twin_time(policy, queries[0])
+        row["times the plain twin"] = f"{plain / row['PBM ns/step']:,.0f}"
+        authors = AUTHORS.get(policy.partition(":")[0])
+        row["times the authors' code"] = f"{authors / row['PBM ns/step']:,.0f}" if authors else "-"
+        rows.append(row)
+    print("\nStep by step, on one core:")
+    print_table(rows)
+    return rows
+
+
+def step_time(policy: str, query: Query, model: str, n: int) -> float:
+    run = Run(problem(policy, query, model, 1_000_000, "step"), seed=1)
+    run.advance(1000)
+    started = time.thread_time()
+    run.advance(n)
+    return (time.thread_time() - started) / n * 1e9
+
+
+def twin_time(policy: str, query: Query, n: int = 2000) -> float:
+    """Nanoseconds a step of the naive policy with naive users of a PBM."""
+    sys.path.insert(0, str(PROJECT / "tests"))
+    from naive import policies as naive
+
+    name, _, settings = policy.partition(":")
+    kind = {"batchrank": "BatchRank", "cascade-kl-ucb": "CascadeKLUCB", "ranked-exp3": "RankedExp3"}
+    twin_class = getattr(naive, "BatchRankExperiment" if settings else kind.get(name, name.capitalize()))
+    known = {"best_list": list(range(POSITIONS))} if name == "optimal" else {}
+    model: Any = query.model("PBM")
+    twin = twin_class(len(model.attraction), POSITIONS, horizon=1_000_000, **known)
+    rng = np.random.default_rng(1)
+    started = time.thread_time()
+    for _ in range(n):
+        ranking = twin.rank(rng)
+        clicks = [
+            int(rng.random() < examined * model.attraction[item])
+            for examined, item in zip(model.examination, ranking, strict=False)
+        ]
+        twin.update(ranking, clicks)
+    return (time.thread_time() - started) / n * 1e9
+
+
+# --- by leaps -----------------------------------------------------------------------------------------------
+
+
+def leaps(queries: list[Query], repeats: int) -> list[dict[str, Any]]:
+    """Milliseconds for ten million steps in a running process, best of several for each query."""
+    ends = np.arange(1, 101) * (PAPER["steps"] // 100)
+    rows = []
+    for policy, wanted in (("batchrank", "1, worst 5"), ("batchrank:variant=experiment", "5")):
+        for model in ("CM", "PBM"):
+            times = [
+                best_of(repeats, lambda query=query, model=model: leap_time(policy, query, model, ends))
+                for query in queries
+            ]
+            rows.append(
+                {
+                    "policy": policy,
+                    "model": model,
+                    "median ms": round(statistics.median(times), 2),
+                    "worst ms": round(max(times), 2),
+                    "wanted at most": wanted,
+                    "ns/step": f"{statistics.median(times) / 10:.3f}",
+                }
+            )
+    print("\nTen million steps by leaps, in a running process, over the queries:")
+    print_table(rows)
+    return rows
+
+
+def leap_time(policy: str, query: Query, model: str, ends: Any) -> float:
+    run = Run(problem(policy, query, model, int(ends[-1])), seed=1)
+    run.advance(0)
+    started = time.thread_time()
+    run.advance_windows(ends)
+    return (time.thread_time() - started) * 1e3
+
+
+# --- starting up, threads, memory ---------------------------------------------------------------------------
+
+
+def start() -> list[dict[str, Any]]:
+    """Seconds of whole commands: with nothing compiled, and again."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "CLICKBANDIT_CACHE": cache}
+
+        def seconds(*arguments: str) -> float:
+            command = [sys.executable, "-m", "clickbandit", *arguments]
+            started = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+            return time.perf_counter() - started
+
+        rows = [
+            {"command": "clickbandit --help", "first s": "-", "warm s": best_of(5, lambda: seconds("--help"))}
+        ]
+        options = (
+            "simulate",
+            "--queries",
+            str(PROJECT / "examples" / "queries.json"),
+            "--query",
+            "pasta recipe",
+        )
+        for policy in ("batchrank", "cascade-kl-ucb", "ranked-exp3"):
+            one = (*options, "--model", "PBM", "--policy", policy, "--runs", "1", "--steps", "1e6")
+            first = seconds(*one)
+            warm = best_of(3, lambda one=one: seconds(*one))
+            rows.append(
+                {"command": f"simulate {policy}, 1M steps", "first s": round(first, 1), "warm s": warm}
+            )
+    for row in rows:
+        row["warm s"] = round(row["warm s"], 2)
+    print("\nWhole commands (wanted: help within 0.4 s, a warm simulation of 1M steps within 3 s):")
+    print_table(rows)
+    return rows
+
+
+def threads(query: Query, n: int) -> list[dict[str, Any]]:
+    """How much faster eight runs are on two threads than on one."""
+    rows = []
+    for policy in ("cascade-kl-ucb", "ranked-exp3"):
+        task = Task(policy, problem(policy, query, "PBM", n))
+
+        def seconds(count: int, task: Task = task) -> float:
+            started = time.perf_counter()
+            simulate_all([task], steps=n, runs=8, seed=1, threads=count)
+            return time.perf_counter() - started
+
+        seconds(1)
+        one, two = best_of(3, lambda: seconds(1)), best_of(3, lambda: seconds(2))
+        rows.append(
+            {
+                "policy": policy,
+                "one thread s": round(one, 2),
+                "two s": round(two, 2),
+                "times": round(one / two, 2),
+            }
+        )
+    print("\nEight runs on threads (wanted: 1.8 times on two cores):")
+    print_table(rows)
+    return rows
+
+
+def memory(query: Query, n: int) -> list[dict[str, Any]]:
+    """How much the process grows over ten times as many steps."""
+    rows = []
+    for policy in ("batchrank", "cascade-kl-ucb", "ranked-exp3"):
+        run = Run(problem(policy, query, "PBM", 10 * n, "step"), seed=1)
+        run.advance(n)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run.advance(9 * n)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        rows.append(
+            {
+                "policy": policy,
+                "steps": f"{n:,} to {10 * n:,}",
+                "grown KiB": grown,
+                "peak MiB": before // 1024,
+            }
+        )
+    print("\nMemory does not grow with the steps:")
+    print_table(rows)
+    return rows
+
+
+def paper(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The paper's experiment on two cores, from the figures above."""
+    ns = {row["policy"]: (row["CM ns/step"] + row["PBM ns/step"]) / 2 for row in found["steps"]}
+    runs = PAPER["queries"] * PAPER["models"] * PAPER["runs"]
+    leap = statistics.mean(row["median ms"] for row in found["leaps"] if row["policy"] == "batchrank")
+    rows = [
+        {"policy": "batchrank, by leaps", "seconds on two cores": round(runs * leap / 1e3 / 2, 2)},
+        *(
+            {"policy": policy, "seconds on two cores": round(runs * PAPER["steps"] * ns[policy] / 1e9 / 2)}
+            for policy in ("cascade-kl-ucb", "ranked-exp3")
+        ),
+    ]
+    total = sum(row["seconds on two cores"] for row in rows)
+    rows.append({"policy": "all (wanted: 45 minutes)", "seconds on two cores": round(total)})
+    print("\nThe paper's experiment, 60 queries, 2 models, 10 runs of 10M steps, projected:")
+    print_table(rows)
+    return rows
