@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from clickbandit.clicks.cm import CascadeModel as CascadeModel
     from clickbandit.clicks.pbm import PositionBasedModel as PositionBasedModel
     from clickbandit.errors import InputError as InputError
+    from clickbandit.logs.counting import count_log as count_log
+    from clickbandit.logs.fitting import fit as fit
     from clickbandit.policies._base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
     from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
@@ -30,6 +32,8 @@ _HOMES = {
     "CascadeModel": "clicks.cm",
     "PositionBasedModel": "clicks.pbm",
     "InputError": "errors",
+    "count_log": "logs.counting",
+    "fit": "logs.fitting",
     "Policy": "policies._base",
     "BatchRank": "policies.batchrank",
     "CascadeKLUCB": "policies.cascade_kl_ucb",

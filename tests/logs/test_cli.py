@@ -1,6 +1,7 @@
 """The commands for logs: what they print and write, and one sentence with exit code 2 for bad input."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,15 @@ def test_json(run: Run) -> None:
     assert models["PBM"]["log_likelihood"] == pytest.approx(found["models"][1]["log_likelihood"])
 
 
+def test_progress_is_in_bytes_and_sessions(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    code, _, shown = run("fit", "log.tsv.gz", "--models", "CM")
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    size = Path("log.tsv.gz").stat().st_size
+    assert re.search(rf"reading .*100%\s+{size / 1000:.1f}/{size / 1000:.1f} kB\s+3k sessions", plain)
+
+
 def test_click_rates_are_written_evaluated_and_generated_from_but_not_simulated(run: Run) -> None:
     assert run("fit", "log.tsv.gz", "--models", "CM,gctr,RCTR,DCTR", "--out", "q.json")[0] == 0
     assert list(load_queries("q.json")[0].models) == ["CM", "GCTR", "RCTR", "DCTR"]
@@ -103,6 +113,9 @@ def test_counts_are_kept_for_another_day(run: Run) -> None:
         (["fit", "log.tsv.gz", "--format", "csv"], "looks like yandex-relpred"),
         (["fit", "log.tsv.gz", "--models", "PBN"], "did you mean"),
         (["fit", "log.tsv.gz", "--smoothing", "1"], "--smoothing"),
+        (["fit", "log.tsv.gz", "--items", "0"], "--items must be at least 1"),
+        (["fit", "log.tsv.gz", "--top-queries", "-1"], "--top-queries must be at least 1"),
+        (["fit", "log.tsv.gz", "--query-key", "region"], "query or query+region"),
         (["fit", "log.tsv.gz", "--compat", "clax"], "compat"),
         (["fit", "log.tsv.gz", "--memory-limit", "little"], "memory limit"),
         (["fit", "log.tsv.gz", "--out", "true.json"], "true.json exists"),

@@ -76,5 +76,10 @@ def test_nothing_is_overwritten_when_it_fails(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             generate_log(QUERIES, path, **({"model": "PBM", "sessions": 5} | wrong))  # type: ignore[arg-type]
+    odd = [Query("q", ["a|b", "c d", "e"], {"PBM": LAW})]
+    generate_log(odd, tmp_path / "odd", model="PBM", sessions=5)
+    assert set(count_log(tmp_path / "odd").pairs["item"].to_pylist()) <= {"a|b", "c d", "e"}
+    with pytest.raises(InputError, match=r"csv cannot hold the name 'a\|b' of query q"):
+        generate_log(odd, path, model="PBM", sessions=5, format="csv")
     with pytest.raises(InputError, match="cannot be written"):
         generate_log(QUERIES, tmp_path / "none" / "log", model="PBM", sessions=5)

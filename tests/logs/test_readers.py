@@ -2,6 +2,7 @@
 
 import gzip
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas
@@ -141,7 +142,7 @@ def test_region_is_part_of_the_query_when_asked(tmp_path: Path) -> None:
     path = put(tmp_path, "1\t0\tQ\tq\t5\ta\n2\t0\tQ\tq\t6\ta\n")
     assert count_log(path).n_queries == 1
     assert count_log(path, query_key="query+region").query_sessions[0] == ["q_5", "q_6"]
-    with pytest.raises(InputError, match="query_key"):
+    with pytest.raises(InputError, match=r"query or query.region, found 'region'"):
         count_log(path, query_key="region")
 
 
@@ -171,18 +172,37 @@ def test_many_files_packed_or_not(tmp_path: Path) -> None:
     assert rows(counts) == [("q", "a b c", "010", 4), ("r", "x y", "00", 4)]
 
 
+def test_a_list_in_two_formats_is_one(tmp_path: Path) -> None:
+    paths = [put(tmp_path, RELEVANCE, "1"), put(tmp_path, "query,list,clicks\nq,a|b|c,0|1|0\n", "2")]
+    counts = count_log(paths)
+    assert rows(counts) == [("q", "a b c", "010", 2), ("r", "x y", "00", 1)]
+    assert len(counts.endings.none) == 2
+
+
+@pytest.mark.parametrize("text", ["", "Once upon a time\n"])
+def test_a_file_with_nothing_among_others_is_counted(tmp_path: Path, text: str) -> None:
+    paths = [put(tmp_path, text, "1"), put(tmp_path, RELEVANCE, "2")]
+    reading = count_log(paths, "yandex-relpred").reading
+    assert (reading.sessions, reading.files, reading.odd["files without a session"]) == (2, 2, 1)
+    if text:
+        with pytest.raises(InputError, match="1:1: malformed"):
+            count_log(paths, "yandex-relpred", strict=True)
+
+
 def test_sessions_of_two_files_are_apart(tmp_path: Path) -> None:
     paths = [put(tmp_path, "1\t0\tQ\tq\t5\ta\n", "1"), put(tmp_path, "1\t1\tC\ta\n1\t2\tQ\tq\t5\ta\n", "2")]
     assert count_log(paths, "yandex-relpred").reading.odd == {"clicks on nothing shown": 1}
 
 
-def test_gzip_that_breaks_off_gives_what_was_there(tmp_path: Path) -> None:
-    text = "".join(f"{i}\t0\tQ\tq\t5\ta{i * 7919 % 1000}\n" for i in range(20_000))
-    packed = gzip.compress(text.encode())
-    path = tmp_path / "log.gz"
+@pytest.mark.parametrize("packing", ["gzip", "zstd"])
+def test_a_packed_file_that_breaks_off_gives_what_was_there(tmp_path: Path, packing: str) -> None:
+    random = Random(1)  # zstd packs 128 KiB at a time, so there must be many
+    text = "".join(f"{i}\t0\tQ\tq\t5\ta{random.randrange(10**9)}\n" for i in range(40_000))
+    packed = pa.compress(text.encode(), codec=packing, asbytes=True)
+    path = tmp_path / "log"
     path.write_bytes(packed[: len(packed) // 2])
     counts = count_log(path, "yandex-relpred")
-    assert 5_000 < counts.n_sessions < 15_000
+    assert 10_000 < counts.n_sessions < 30_000
     assert counts.reading.odd["files cut short"] == 1
     with pytest.raises(InputError, match="breaks off"):
         count_log(path, "yandex-relpred", strict=True)
@@ -285,6 +305,21 @@ def test_malformed_rows_of_csv(tmp_path: Path) -> None:
         count_log(put(tmp_path, "query,list,clicks\nq,a b,0 1\nq,a b,0\n"), "csv", strict=True)
 
 
+def test_lines_that_are_no_rows_are_explained(tmp_path: Path) -> None:
+    text = 'query,list,clicks\nq,a|b,0|1,more\nk\xe4se,a|b,0|1\nq,a|b,1|0\n"open,a|b,0|1\n'
+    path = tmp_path / "log"
+    path.write_bytes(text.encode("latin-1"))
+    counts = count_log(path)
+    assert rows(counts) == [("q", "a b", "10", 1)]
+    assert counts.reading.malformed == [
+        f"{path}:2: not as many fields as the header",
+        f"{path}:3: bytes that are not UTF-8",
+        f"{path}:5: quotes that do not close",
+    ]
+    with pytest.raises(InputError, match="log:2: malformed line: not as many fields as the header"):
+        count_log(path, strict=True)
+
+
 def test_broken_impressions_are_dropped(tmp_path: Path) -> None:
     lines = [
         "1,q,1,a,0",
@@ -323,12 +358,13 @@ def test_counts_by_item_give_the_same_pbm(tmp_path: Path) -> None:
 
 
 def test_malformed_counts(tmp_path: Path) -> None:
-    rows = ["q,a,1,2,1", "q,a,0,2,1", "q,a,1,1,2", "q,a,1,-1,0", "q,,1,1,0", "q,a,65,1,0"]
+    rows = ["q,a,1,2,1", "q,a,1", "q,a,0,2,1", "q,a,1,1,2", "q,a,1,-1,0", "q,,1,1,0", "q,a,65,1,0"]
     path = put(tmp_path, "\n".join(["query,item,position,impressions,clicks", *rows]))
     counts = count_log(path, "counts")
     assert counts.table.to_pylist() == [
         {"query": "q", "item": "a", "position": 1, "impressions": 2, "clicks": 1}
     ]
-    assert counts.reading.odd == {"malformed lines": 5}
+    assert counts.reading.odd == {"malformed lines": 6}
+    assert f"{path}: 1 rows with not as many fields as the header" in counts.reading.malformed
     with pytest.raises(InputError, match="correct it"):
         count_log(path, "counts", strict=True)

@@ -53,22 +53,27 @@ def count_log(
         if cluster:
             raise InputError("expected files to count on a cluster, found a data frame: count it here")
         return _count_frame(log, strict, memory_limit)
-    kinds = {path: _format_of(path, format) for path in files.find(log)}
+    paths = files.find(log)
+    kinds = {path: _format_of(path, format) for path in paths if path.stat().st_size}
+    if not kinds:
+        raise InputError(f"{_listed(paths)} has no usable session: it is empty")
     for kind in kinds.values():
         if (kind == "counts") != ("counts" in kinds.values()):
             raise InputError(
                 "expected logs or counts, found both: count the logs first, and merge the counts"
             )
         if query_key != "query" and (kind, query_key) not in PARSE:
-            raise InputError(f"expected query_key to be query for {kind}, found {query_key!r}")
+            known = " or ".join(key for name, key in PARSE if name == kind) or "query"
+            raise InputError(f"expected the query key of {kind} to be {known}, found {query_key!r}")
     options: dict[str, Any] = {"memory_limit": memory_limit, "strict": strict, "query_key": query_key}
     if cluster:
         counts = count_on_cluster(cluster, kinds, **options, progress=progress)
     else:
         counts = count_files(kinds, **options, progress=progress)
     if not counts.n_sessions:
-        where = ", ".join(map(str, [*kinds][:3])) + (" and others" if len(kinds) > 3 else "")
-        raise InputError(_nothing_usable(where, next(iter(kinds.values())), counts.reading))
+        raise InputError(_nothing_usable(_listed(paths), next(iter(kinds.values())), counts.reading))
+    counts.reading.files = len(paths)
+    counts.reading.note("files without a session", len(paths) - len(kinds))
     return counts
 
 
@@ -90,7 +95,7 @@ def count_files(
         if (kind, query_key) in PARSE:
             found = _count_yandex(database, path, PARSE[kind, query_key], strict, progress)
         else:
-            source = source_of(path, kind, strict)
+            source = source_of(path, kind)
             columns = columns_of(database, source, str(path))
             count = count_items if kind == "counts" else count_plain
             found = count(database, source, columns, str(path), strict)
@@ -121,12 +126,16 @@ def _format_of(path: Path, format: str | None) -> str:
     return format
 
 
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
+
+
 def _nothing_usable(where: str, kind: str, reading: Reading) -> str:
     odd = ", ".join(
         f"{times:,} {name}" for name, times in reading.odd.items() if name != "files without a session"
     )
     example = f"; for example {reading.malformed[0]}" if reading.malformed else ""
-    found = f"{reading.lines:,} lines, {odd or 'all empty'}{example}"
+    found = f"{reading.lines:,} lines{odd and f', {odd}'}{example}"
     return f"{where} has no usable session as {kind}: found {found}"
 
 

@@ -69,8 +69,12 @@ def compression(path: Path) -> str:
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
     """The first unpacked bytes of a file."""
+    packing = compression(path)
     with path.open("rb") as file:
-        return next((data for data, _ in _unpacked(file, compression(path), size)), b"")[:size]
+        try:
+            return next((data for data, _ in _unpacked(file, packing, size)), b"")[:size]
+        except EOFError:
+            return b""
 
 
 def blocks(path: Path) -> Iterator[Block]:
@@ -98,7 +102,7 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
                     yield (block := _block(data[:cut], n, at))
                     n += block.lines.num_rows
             truncated = False
-        except (EOFError, zlib.error, OSError):
+        except EOFError:
             truncated = True
     if rest or truncated:
         block = _block(rest and rest + b"\n", n, at)
@@ -107,12 +111,11 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
 
 def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, int]]:
     """Pieces of about `size` unpacked bytes, and how far into the file they end."""
-    if packing == "gzip":
-        yield from _gunzip(file, size)
-    else:
-        stream = pa.CompressedInputStream(pa.PythonFile(file), "zstd") if packing == "zstd" else file
-        while data := stream.read(size):
+    if packing == "none":
+        while data := file.read(size):
             yield data, file.tell()
+    else:
+        yield from (_gunzip if packing == "gzip" else _unzstd)(file, size)
 
 
 def _gunzip(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
@@ -135,6 +138,25 @@ def _gunzip(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
             pieces, n_bytes = [], 0
     yield b"".join(pieces), file.tell()
     if broken or member is not None:
+        raise EOFError
+
+
+def _unzstd(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
+    """In small pieces, since what is read together with a break is lost."""
+    stream = pa.CompressedInputStream(pa.PythonFile(file), "zstd")
+    pieces, n_bytes, broken, piece = [], 0, False, b"."
+    while piece:
+        try:
+            piece = stream.read(1 << 13)
+        except OSError:
+            piece, broken = b"", True
+        pieces.append(piece)
+        n_bytes += len(piece)
+        if n_bytes >= size:
+            yield b"".join(pieces), file.tell()
+            pieces, n_bytes = [], 0
+    yield b"".join(pieces), file.tell()
+    if broken:
         raise EOFError
 
 

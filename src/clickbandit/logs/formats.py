@@ -60,7 +60,7 @@ def looks_like(path: Path) -> str | None:
     columns = header(lines[0])
     if any(set(names) <= set(columns) for names in SHAPES):
         return "counts" if set(COUNTED) <= set(columns) else "csv"
-    votes = [_yandex(line.split("\t")) for line in lines[:200]]
+    votes = [_yandex(line.split("\t")) for line in lines[:200] if line.strip()]
     for name in ("yandex-relpred", "yandex-personalized"):
         if 2 * votes.count(name) > len(votes):
             return name

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -48,7 +49,11 @@ def generate_log(
         raise InputError(
             f"expected at least 1 session, list and position, found {sessions}, {lists} and {positions}"
         )
-    header, text_of = _FORMATS[format]
+    header, text_of, forbidden = _FORMATS[format]
+    for query in queries:
+        for name in (query.query, *query.items):
+            if not name or forbidden.search(name):
+                raise InputError(f"{format} cannot hold the name {name!r} of query {query.query}: change it")
     rng = np.random.default_rng(seed)
     models = [query.model(model) for query in queries]
     shown = [
@@ -116,8 +121,11 @@ def _csv(query: str, items: Sequence[str], clicks: Sequence[int]) -> str:
     return f"{query},{'|'.join(items)},{'|'.join(map(str, clicks))}\n"
 
 
-_FORMATS = {"yandex-relpred": ("", _yandex), "csv": ("query,list,clicks\n", _csv)}
-"""For each format that can be written: its first line, and the text of a session."""
+_FORMATS = {
+    "yandex-relpred": ("", _yandex, re.compile(r"[\t\r\n\0]")),
+    "csv": ("query,list,clicks\n", _csv, re.compile(r"""[\s\0,;|"'()\[\]]""")),
+}
+"""For each format that can be written: its first line, the text of a session, and what no name may hold."""
 
 
 @contextmanager

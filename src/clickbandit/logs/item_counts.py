@@ -1,5 +1,6 @@
 """Counts by query, item and position alone: enough for the position-based model and the click rates."""
 
+from collections import Counter
 from functools import cached_property
 
 import duckdb
@@ -10,6 +11,7 @@ from clickbandit.clicks._fitting import Cells, Endings
 from clickbandit.errors import InputError
 from clickbandit.logs import formats
 from clickbandit.logs.counts import Counts, Patterns
+from clickbandit.logs.plain import take_rejected
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import MAX_POSITIONS, Database
 
@@ -42,14 +44,17 @@ def count_items(
         """)
     except duckdb.Error as error:
         raise InputError(f"{where} cannot be read: {str(error).splitlines()[0]}") from error
-    problems = database.run(
-        "SELECT problem, count(*) FROM found WHERE problem IS NOT NULL GROUP BY ALL ORDER BY 1"
+    problems = Counter(problem for _, problem in take_rejected(database, source))
+    problems.update(
+        dict(database.run("SELECT problem, count(*) FROM found WHERE problem IS NOT NULL GROUP BY ALL"))
     )
     if problems and strict:
-        raise InputError(f"{where} has a row with {problems[0][0]}: correct it, or read without --strict")
+        raise InputError(f"{where} has a row with {min(problems)}: correct it, or read without --strict")
     reading = Reading(files=1)
-    reading.note("malformed lines", sum(times for _, times in problems))
-    reading.malformed = [f"{where}: {times:,} rows with {problem}" for problem, times in problems]
+    reading.note("malformed lines", problems.total())
+    reading.malformed = [
+        f"{where}: {times:,} rows with {problem}" for problem, times in sorted(problems.items())
+    ]
     ((reading.lines, clicks),) = database.run(
         "SELECT count(*), coalesce(sum(clicks) FILTER (problem IS NULL), 0) FROM found"
     )
@@ -127,7 +132,7 @@ class ItemCounts(Counts):
 
     def _too_little(self) -> InputError:
         return InputError(
-            "counts by item and position are enough for PBM, GCTR, RCTR and DCTR only: "
+            "counts by item and position are enough to fit PBM, GCTR, RCTR and DCTR (--models PBM): "
             "other models, and evaluating, need a log of whole lists"
         )
 

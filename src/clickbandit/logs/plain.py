@@ -70,6 +70,15 @@ _ITEMS = f"""
 """
 
 
+_REJECTED = {
+    "MISSING COLUMNS": "not as many fields as the header",
+    "UNQUOTED VALUE": "quotes that do not close",
+    "INVALID ENCODING": "bytes that are not UTF-8",
+    "LINE SIZE OVER MAXIMUM": "a line that is too long",
+}
+"""Why DuckDB rejects a line, in our words."""
+
+
 def count_plain(
     database: Database, source: str, columns: dict[str, str], where: str, strict: bool
 ) -> Reading:
@@ -77,7 +86,7 @@ def count_plain(
     run = database.run
     names = formats.shape(list(columns), where)
     reading = Reading(files=1)
-    rejected: list[int] = []
+    rejected: list[tuple[int, str]] = []
     run(_MACROS)
     run("SET preserve_insertion_order = true")  # so that rows can be numbered
     try:
@@ -87,9 +96,7 @@ def count_plain(
             run(_LISTS.format(items=items, marked=marked))
         else:
             run(_ITEMS)
-        if "store_rejects" in source:
-            rejected = [line for (line,) in run("SELECT DISTINCT line FROM reject_errors ORDER BY line")]
-            run("TRUNCATE reject_errors; TRUNCATE reject_scans")
+        rejected = take_rejected(database, source)
     except duckdb.Error as error:
         raise InputError(f"{where} cannot be read: {str(error).splitlines()[0]}") from error
     finally:
@@ -99,8 +106,7 @@ def count_plain(
     worst = run(f"SELECT n, problem FROM {table} WHERE problem IS NOT NULL ORDER BY n LIMIT 10")
     first = 2 if source.startswith("read_csv") else 1  # a CSV file's header is its line 1
     problems = sorted(
-        [(line, "not as many fields as the header, or quotes that do not close") for line in rejected]
-        + [(_line(n + first - 1, rejected), problem) for n, problem in worst]
+        rejected + [(_line(n + first - 1, [line for line, _ in rejected]), problem) for n, problem in worst]
     )
     if problems and strict:
         line, problem = problems[0]
@@ -110,6 +116,17 @@ def count_plain(
         reading.note_malformed(where, line, problem)
     _hand_over(database, reading, names)
     return reading
+
+
+def take_rejected(database: Database, source: str) -> list[tuple[int, str]]:
+    """The lines of a CSV file that were no rows, and why."""
+    if not source.startswith("read_csv"):
+        return []
+    found = database.run(
+        "SELECT line, min(error_type::VARCHAR) FROM reject_errors GROUP BY line ORDER BY line"
+    )
+    database.run("TRUNCATE reject_errors; TRUNCATE reject_scans")
+    return [(line, _REJECTED.get(kind, _REJECTED["MISSING COLUMNS"])) for line, kind in found]
 
 
 def _hand_over(database: Database, reading: Reading, names: tuple[str, ...]) -> None:
@@ -134,16 +151,17 @@ def _hand_over(database: Database, reading: Reading, names: tuple[str, ...]) -> 
     reading.note("lists longer than 64", int(long))
 
 
-def source_of(path: Path, format: str, strict: bool) -> str:
+def source_of(path: Path, format: str) -> str:
     """The SQL that reads a CSV or Parquet file as a table."""
     quoted = str(path).replace("'", "''")
     if format == "parquet" or files.head(path).startswith(b"PAR1"):
         return f"read_parquet('{quoted}')"
     first = files.head(path).decode(errors="replace").partition("\n")[0]
-    rejects = "" if strict else ", ignore_errors = true, store_rejects = true"
+    names = ", ".join("'{}': 'VARCHAR'".format(name.replace("'", "''")) for name in formats.header(first))
     return (
-        f"read_csv('{quoted}', header = true, all_varchar = true, delim = '{formats.delimiter(first)}', "
-        f"quote = '\"', escape = '\"', compression = '{files.compression(path)}'{rejects})"
+        f"read_csv('{quoted}', header = true, auto_detect = false, columns = {{{names}}}, "
+        f"delim = '{formats.delimiter(first)}', quote = '\"', escape = '\"', "
+        f"compression = '{files.compression(path)}', ignore_errors = true, store_rejects = true)"
     )
 
 
@@ -152,7 +170,9 @@ def columns_of(database: Database, source: str, where: str, **frames: Any) -> di
     try:
         rows = database.run(f"DESCRIBE SELECT * FROM {source}", **frames)
     except duckdb.Error as error:
-        raise InputError(f"{where} cannot be read as a table: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"{where} cannot be read: expected CSV with a header or Parquet, but {str(error).splitlines()[0]}"
+        ) from error
     return {row[0].lower(): row[1] for row in rows}
 
 

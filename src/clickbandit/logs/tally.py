@@ -98,19 +98,21 @@ def open_tally(database: Database) -> None:
 
 def close_tally(database: Database) -> None:
     """Turn what readers found into the tables of `Counts`: lists and items numbered in order of their names,
-    so that nothing depends on the order of the log."""
+    so that nothing depends on the order of the log. (Formats hash the same list in different ways.)"""
     database.run("""
-        CREATE TEMP TABLE lists AS
-            SELECT (row_number() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
+        CREATE TEMP TABLE named AS
+            SELECT (dense_rank() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
                    list AS hash
             FROM (SELECT list, any_value(query) AS query, any_value(items) AS items
-                  FROM seen_lists GROUP BY list)
-            ORDER BY list;
+                  FROM seen_lists GROUP BY list);
+        CREATE TEMP TABLE lists AS
+            SELECT list, any_value(query) AS query, any_value(items) AS items
+            FROM named GROUP BY list ORDER BY list;
         CREATE TEMP TABLE patterns AS
-            SELECT lists.list, clicks, sum(sessions)::BIGINT AS sessions
-            FROM seen_clicks JOIN lists ON lists.hash = seen_clicks.list
+            SELECT named.list, clicks, sum(sessions)::BIGINT AS sessions
+            FROM seen_clicks JOIN named ON named.hash = seen_clicks.list
             GROUP BY ALL ORDER BY ALL;
         DROP TABLE seen_lists;
         DROP TABLE seen_clicks;
-        ALTER TABLE lists DROP COLUMN hash;
+        DROP TABLE named;
     """)
