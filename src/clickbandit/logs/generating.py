@@ -50,10 +50,10 @@ def generate_log(
             f"expected at least 1 session, list and position, found {sessions}, {lists} and {positions}"
         )
     header, text_of, forbidden = _FORMATS[format]
-    for query in queries:
-        for name in (query.query, *query.items):
+    for entry in queries:
+        for name in (entry.query, *entry.items):
             if not name or forbidden.search(name):
-                raise InputError(f"{format} cannot hold the name {name!r} of query {query.query}: change it")
+                raise InputError(f"{format} cannot hold the name {name!r} of query {entry.query}: change it")
     rng = np.random.default_rng(seed)
     models = [query.model(model) for query in queries]
     shown = [
