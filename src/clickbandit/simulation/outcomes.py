@@ -47,10 +47,11 @@ def draw_outcomes(
     last = block[-1]
     positions, items = len(block) - last, scratch.size[-1]
     everything = (1 << items) - 1
+    nothing = everything ^ everything  # not a literal 0, for which numba would compile another draw_clicks
     if INDEPENDENT_BLOCKS:
         for first in range(last):
             if block[first] == first:
-                draw_clicks(params, users, first, 0, 0, rounds * round_length, scratch)
+                draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
     for shown in range(1 << items):
         times[shown] = 0
     if not in_rounds:
@@ -66,7 +67,7 @@ def draw_outcomes(
                 times[shown] = 0
     for shown in range(1 << items):
         if times[shown] > 0:
-            draw_clicks(params, users, last, shown, 0, times[shown], scratch)
+            draw_clicks(params, users, last, shown, nothing, times[shown], scratch)
 
 
 @slow_path
