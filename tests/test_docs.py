@@ -14,6 +14,7 @@ from clickbandit.policies._base import policy_names
 
 PROJECT = Path(__file__).parents[1]
 README = (PROJECT / "README.md").read_text()
+FITTING = (PROJECT / "docs" / "fitting.md").read_text()
 
 
 def fenced(text: str, language: str) -> list[str]:
@@ -39,9 +40,31 @@ def test_the_readmes_example_runs(tmp_path):
     assert "vega" in (tmp_path / "chart.html").read_text()
 
 
-@pytest.mark.parametrize("line", [line for block in fenced(README, "sh")[1:] for line in block.splitlines()])
-def test_the_readmes_commands_exist(line):
-    """Every command of the README is one, with options that it has."""
+def test_the_way_from_a_log_to_click_models(tmp_path):
+    """The first commands and the example of docs/fitting.md run as they stand."""
+    (tmp_path / "examples").symlink_to(PROJECT / "examples")
+    commands = fenced(FITTING, "sh")[0].strip().splitlines()
+    assert len(commands) == 3
+    for command in commands:
+        words = command.replace("1e5", "5e3").split()
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "fits best on 5,000 sessions" in done.stdout
+    (code,) = fenced(FITTING, "python")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("5,000 sessions")
+    assert done.stdout.endswith("PBM\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for block in fenced(README, "sh")[1:] + fenced(FITTING, "sh")[1:] for line in block.splitlines()],
+)
+def test_the_commands_in_the_documentation_exist(line):
+    """Every command of the README and the guide is one, with options that it has."""
     words = line.replace("\\", "").split("#")[0].split()
     if words[:1] != ["clickbandit"]:
         return
