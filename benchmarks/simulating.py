@@ -74,7 +74,10 @@ def steps(queries: list[Query], n: int, repeats: int) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"policy": policy}
         for model in ("CM", "PBM"):
             times = [
-                best_of(repeats, lambda query=query, model=model: step_time(policy, query, model, n))
+                best_of(
+                    repeats,
+                    lambda policy=policy, query=query, model=model: step_time(policy, query, model, n),
+                )
                 for query in queries
             ]
             row[f"{model} ns/step"] = round(statistics.median(times))
@@ -130,7 +133,10 @@ def leaps(queries: list[Query], repeats: int) -> list[dict[str, Any]]:
     for policy, wanted in (("batchrank", "1, worst 5"), ("batchrank:variant=experiment", "5")):
         for model in ("CM", "PBM"):
             times = [
-                best_of(repeats, lambda query=query, model=model: leap_time(policy, query, model, ends))
+                best_of(
+                    repeats,
+                    lambda policy=policy, query=query, model=model: leap_time(policy, query, model, ends),
+                )
                 for query in queries
             ]
             rows.append(

@@ -75,7 +75,7 @@ def simulate(
     ] = None,
     positions: Positions = 5,
     steps: Steps = "1e6",
-    runs: Annotated[int, typer.Option(help="Runs of each policy on each click model.")] = 10,
+    runs: Annotated[str, typer.Option(metavar="N", help="Runs of each policy on each click model.")] = "10",
     seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
     delay: Annotated[int, typer.Option(help="Steps by which feedback is late.")] = 0,
     horizon: Annotated[
@@ -99,20 +99,20 @@ def simulate(
     For example: clickbandit simulate --queries queries.json --model PBM --policy batchrank
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """
-    from clickbandit.clicks._base import model_class
     from clickbandit.policies._base import parse_policy
     from clickbandit.progress import progress_bar
     from clickbandit.queries import load_queries
     from clickbandit.simulation.run import Problem
     from clickbandit.simulation.simulate import Interrupted, Task, simulate_all
 
-    n_steps = _number(steps)
-    for option, number in (("--steps", n_steps), ("--runs", runs), ("--threads", threads)):
+    n_steps, n_runs = _number(steps), _number(runs)
+    for option, number in (("--steps", n_steps), ("--runs", n_runs), ("--threads", threads)):
         if number is not None and number < 1:
             raise InputError(f"{option} must be at least 1, found {number}")
     policies = {text: parse_policy(text) for text in policy or ["batchrank", "cascade-kl-ucb", "ranked-exp3"]}
-    for name in model or []:
-        model_class(name)
+    chosen_models = _models(model)
+    if out is not None and out == report:
+        raise InputError(f"--out and --report must be different files, found {out} twice")
     chosen = _choose(load_queries(queries), query)
     problem: dict[str, Any] = {
         "positions": positions,
@@ -125,13 +125,13 @@ def simulate(
         tasks = [
             Task(text, Problem(settings, entry.model(name), query=entry.query, **problem))
             for entry in chosen
-            for name in model or [name for name in ("CM", "PBM") if name in entry.models]
+            for name in chosen_models or [name for name in ("CM", "PBM") if name in entry.models]
             for text, settings in policies.items()
         ]
         try:
-            with progress_bar(len(tasks) * runs * n_steps, "simulating") as advance:
+            with progress_bar(len(tasks) * n_runs * n_steps, "simulating") as advance:
                 traces = simulate_all(
-                    tasks, steps=n_steps, runs=runs, seed=seed, threads=threads, progress=advance
+                    tasks, steps=n_steps, runs=n_runs, seed=seed, threads=threads, progress=advance
                 )
         except Interrupted as stopped:
             traces, interrupted = stopped.traces, True
@@ -144,16 +144,26 @@ def simulate(
             if report_file:
                 from clickbandit.report.page import write_report
 
-                settings = {**problem, "queries": queries.name, "steps": n_steps, "runs": runs, "seed": seed}
+                settings = {
+                    **problem,
+                    "queries": queries.name,
+                    "steps": n_steps,
+                    "runs": n_runs,
+                    "seed": seed,
+                }
                 write_report(report_file, table, settings)
     if as_json:
         print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
     else:
-        from clickbandit.report.tables import print_results
+        if not traces:
+            print("nothing was finished")
+        else:
+            from clickbandit.report.tables import print_results
 
-        print_results([trace.summary() for trace in traces])
-        for path in filter(None, (out, report)):
-            print(f"written: {path}")
+            rates = {(trace.model, trace.policy): trace.summary().steps_per_second for trace in traces}
+            print_results(table, {key: 1e9 / rate for key, rate in rates.items()})
+            for path in filter(None, (out, report)):
+                print(f"written: {path}")
     if interrupted:
         print("clickbandit: interrupted; what is above is what was finished", file=sys.stderr)
         raise typer.Exit(130)
@@ -211,16 +221,15 @@ def check(
     BatchRank is guaranteed to learn the best list where all six hold and no two of the best items are equally
     attractive. Where an assumption does not hold, the lists that break it are shown, and there is no bound.
     """
-    from clickbandit.clicks._base import RATES, model_class
+    from clickbandit.clicks._base import RATES
     from clickbandit.queries import load_queries
     from clickbandit.theory import check_assumptions, regret_bound
 
     horizon = _number(steps)
-    for name in model or []:
-        model_class(name)
+    chosen_models = _models(model)
     rows = []
     for entry in _choose(load_queries(file), query):
-        for name in model or [name for name in entry.models if name not in RATES]:
+        for name in chosen_models or [name for name in entry.models if name not in RATES]:
             users = entry.model(name)
             findings = check_assumptions(users, positions)
             bound = regret_bound(users, positions, horizon)
@@ -493,6 +502,16 @@ def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
     print_table(rows)
 
 
+def _models(names: list[str] | None) -> list[str]:
+    """The click models of these names, each once."""
+    from clickbandit.clicks._base import model_class
+
+    chosen = list(dict.fromkeys(name.upper() for name in names or []))
+    for name in chosen:
+        model_class(name)
+    return chosen
+
+
 def _choose(queries: "list[Query]", names: list[str] | None) -> "list[Query]":
     """The queries of these names, all without names."""
     by_name = {query.query: query for query in queries}
@@ -501,7 +520,7 @@ def _choose(queries: "list[Query]", names: list[str] | None) -> "list[Query]":
             from clickbandit.registry import suggestion
 
             raise InputError(f"there is no query {name!r}: {suggestion(name, by_name)}")
-    return [by_name[name] for name in names] if names else queries
+    return [by_name[name] for name in dict.fromkeys(names)] if names else queries
 
 
 @contextmanager
@@ -513,10 +532,10 @@ def _output(path: Path | None, force: bool) -> Iterator[Path | None]:
     if path is None:
         yield None
         return
-    if path.exists() and not force:
-        raise InputError(f"{path} exists: give another path, or --force to overwrite it")
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the path of a file in it")
+    if path.exists() and not force:
+        raise InputError(f"{path} exists: give another path, or --force to overwrite it")
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:

@@ -17,10 +17,10 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -127,8 +127,8 @@ def _folder(parts: list[ModuleType]) -> Path:
         if file in _loaded:  # generated too: its folder's name stands for its sources
             digest.update(file.parent.name.encode())
         elif file is not None and _PACKAGE not in file.parents:
-            for neighbour in sorted(_imported_from(file.parent)):
-                digest.update(_read(neighbour))
+            for ingredient in _ingredients(vars(part).values(), set()):
+                digest.update(ingredient)
     home = os.environ.get("CLICKBANDIT_CACHE")
     root = (
         Path(home)
@@ -139,6 +139,8 @@ def _folder(parts: list[ModuleType]) -> Path:
     if not folder.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _forget_unused(root)
+    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
+        raise OSError(f"{folder} is open to others, who could put code there")
     os.utime(folder)
     return folder
 
@@ -160,10 +162,27 @@ def _read(source: Path) -> bytes:
     return source.read_bytes()
 
 
-def _imported_from(folder: Path) -> set[Path]:
-    """The files in a user's folder that are loaded: the policy and the helpers that it imports."""
-    files = [_file(module) for module in list(sys.modules.values())]
-    return {file for file in files if file is not None and file.suffix == ".py" and folder in file.parents}
+def _ingredients(values: Iterable[Any], seen: set[int]) -> Iterator[bytes]:
+    """All that machine code of a user's functions is made of: their sources, and those and the numbers they use."""
+    for value in values:
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        function = getattr(value, "py_func", value)
+        if isinstance(function, FunctionType):
+            file = Path(function.__code__.co_filename)
+            if _PACKAGE in file.parents or not file.is_file():
+                continue
+            yield _read(file)
+            names, scope = function.__code__.co_names, function.__globals__
+            used = [scope[name] for name in names if name in scope]
+            modules = [module for module in used if isinstance(module, ModuleType)]
+            used += [getattr(module, name) for module in modules for name in names if hasattr(module, name)]
+            yield from _ingredients(used, seen)
+        elif isinstance(value, (bool, int, float, str, tuple)):
+            yield repr(value).encode()
+        elif isinstance(value, np.ndarray):
+            yield value.tobytes()
 
 
 def _forget_unused(root: Path) -> None:

@@ -272,7 +272,7 @@ class BatchRankExperiment:
             kept = order[:inside] + [item for item in order[inside:] if high[item] >= at_last]
         parts = [[kept[0]]]
         for i in range(1, len(kept)):
-            if min(low[item] for item in kept[:i]) > max(high[item] for item in kept[i:]):
+            if i < inside and min(low[item] for item in kept[:i]) > max(high[item] for item in kept[i:]):
                 parts.append([])
             parts[-1].append(kept[i])
         if len(kept) == len(group.items) and len(parts) == 1:

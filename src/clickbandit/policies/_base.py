@@ -4,6 +4,7 @@ A policy module gives `State`, `init`, `rank`, `update`, `memo_size` and `best` 
 a frozen settings class. See CONTRIBUTING.md for the contract and a worked example.
 """
 
+import hashlib
 import importlib.util
 import re
 import sys
@@ -41,6 +42,8 @@ class Policy:
                 raise InputError(
                     f"{self.name}: {field.name} must be {problem}, not {getattr(self, field.name)!r}"
                 )
+            if hints[field.name] is float:  # so that 1 and 1.0 are spelled alike
+                object.__setattr__(self, field.name, float(getattr(self, field.name)))
         missing = [name for name in REQUIRED if self._find(name) is None]
         if missing:
             raise InputError(
@@ -51,7 +54,7 @@ class Policy:
     def name(self) -> str:
         """The policy's name on the command line, without its settings."""
         module = type(self).__module__
-        if module.startswith(policies.__name__ + "."):
+        if self.built_in:
             return module.rpartition(".")[2].replace("_", "-")
         file = getattr(sys.modules.get(module), "__file__", None)
         return f"{Path(file).name}:{type(self).__name__}" if file else type(self).__name__
@@ -64,6 +67,11 @@ class Policy:
             if field.default is MISSING or getattr(self, field.name) != field.default
         ]
         return ":".join([self.name, *([",".join(given)] if given else [])])
+
+    @property
+    def built_in(self) -> bool:
+        """Whether this is a policy of the library, rather than a user's own."""
+        return type(self).__module__.startswith(policies.__name__ + ".")
 
     @property
     def module(self) -> ModuleType:
@@ -156,6 +164,8 @@ def parse_policy(text: str) -> Policy:
         settings = from_file["settings"] or ""
     else:
         name, _, settings = text.partition(":")
+        if name.endswith(".py"):
+            raise InputError(f"policy {text!r}: say which class of the file, as {name}:MyPolicy")
         kind = policy_class(name)
     hints = get_type_hints(kind)
     known = [field.name for field in fields(kind)]
@@ -168,25 +178,48 @@ def parse_policy(text: str) -> Policy:
             hint = registry.suggestion(key, known) if known else "it has none"
             raise InputError(f"policy {text!r}: there is no setting {key!r}: {hint}")
         values[key] = _read(value, hints[key])
-    return kind(**values)
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise InputError(f"policy {text!r}: {error}") from error
 
 
 def _class_in_file(path: Path, name: str) -> type[Policy]:
-    """The policy class `name` in a user's own file, imported as Python would import a script's neighbour."""
-    module_name = f"clickbandit_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    """The policy class `name` in a user's own file."""
+    if not path.is_file():
         raise InputError(f"the policy file {path} does not exist")
+    module = _module_of(path.resolve())
+    kind = getattr(module, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+        there = registry.suggestion(name, _classes_in(module)) if _classes_in(module) else "it has none"
+        raise InputError(
+            f"the policy file {path} has no class {name} derived from clickbandit.Policy: {there}"
+        )
+    return kind
+
+
+def _classes_in(module: ModuleType) -> list[str]:
+    values = vars(module).values()
+    return [v.__name__ for v in values if isinstance(v, type) and issubclass(v, Policy) and v is not Policy]
+
+
+def _module_of(path: Path) -> ModuleType:
+    """A user's file, imported once as Python would import a script's neighbour; files of the same name are apart."""
+    place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    module_name = f"clickbandit_user_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{place}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
+    sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[module_name]
         raise InputError(f"the policy file {path} cannot be imported: {error}") from error
     finally:
         sys.path.pop(0)
-    kind = getattr(module, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Policy)):
-        raise InputError(f"the policy file {path} has no class {name} derived from clickbandit.Policy")
-    return kind
+    return module

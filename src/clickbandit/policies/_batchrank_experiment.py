@@ -199,7 +199,7 @@ def cut_group(state: State, group: int, n_positions: int) -> None:
     part_end = group + kept
     for place in range(group + kept - 1, group, -1):
         highest_below = max(highest_below, state.upper[state.items[place]])
-        if state.lower[state.items[place - 1]] > highest_below:
+        if place < n_positions and state.lower[state.items[place - 1]] > highest_below:
             make_group(state, place, part_end)
             part_end = place
             changed = True
@@ -240,7 +240,7 @@ def blocks(state: State, block: IntArray, size: IntArray) -> None:
 @kernel
 def member(state: State, group: int, i: int) -> int:
     """The i-th item of a group."""
-    return state.items[group + i]
+    return int(state.items[group + i])
 
 
 @kernel

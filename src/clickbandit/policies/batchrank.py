@@ -343,7 +343,7 @@ def blocks(state: State, block: IntArray, size: IntArray) -> None:
 @kernel
 def member(state: State, batch: int, i: int) -> int:
     """The i-th item of a batch."""
-    return state.items[state.start[batch] + i]
+    return int(state.items[state.start[batch] + i])
 
 
 @kernel

@@ -11,8 +11,9 @@ import altair as alt
 import pyarrow as pa
 import vl_convert as vlc
 
-from clickbandit.intervals import mean_interval
 from clickbandit.report.charts import colours, regret_chart
+from clickbandit.report.tables import span
+from clickbandit.report.totals import totals
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; }
@@ -44,7 +45,9 @@ def _page(
 {_summary(table)}
 <h2>Regret over time</h2>
 <p class="note">Expected regret a step: the reward of the best list less that of the list shown, averaged over the
-queries; the bands are 95% intervals over runs. Drag to move, scroll to zoom, double-click to go back.</p>
+queries; the bands are 95% intervals over runs. Where steps were leapt over, it is the mean over the orders in which
+items were shuffled, without the noise of the orders that happened. Drag to move, scroll to zoom, double-click to go
+back.</p>
 <div class="chart" id="regret"></div>
 <h2>How it was made</h2>
 {_html_table([{"setting": name, "value": value} for name, value in made.items()])}
@@ -62,33 +65,25 @@ def _safe(text: str) -> str:
 
 
 def _summary(table: pa.Table) -> str:
-    """The total regret of each policy on each model."""
-    runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
-    previous: dict[tuple[str, str, str, int], int] = {}
-    for row in table.to_pylist():
-        unit = (row["policy"], row["model"], row["query"], row["run"])
-        steps = row["step"] - previous.get(unit, 0)
-        previous[unit] = row["step"]
-        totals = runs.setdefault((row["model"], row["policy"]), {})
-        totals[unit[2:]] = totals.get(unit[2:], 0.0) + row["regret"] * steps
+    """The totals of each policy on each model."""
     colour = colours(list(dict.fromkeys(table["policy"].to_pylist())))
-    rows = []
-    for (model, policy), totals in runs.items():
-        by_run: dict[int, list[float]] = {}
-        for (_, run), total in totals.items():
-            by_run.setdefault(run, []).append(total)
-        regret = mean_interval([sum(values) / len(values) for values in by_run.values()], least=0)
-        swatch = f'<span class="swatch" style="background:{colour[policy]}"></span>'
-        rows.append(
+    return _html_table(
+        [
             {
-                "model": model,
-                "policy": _Html(swatch + html.escape(policy)),
-                "regret": f"{regret.mean:,.0f}",
-                "95% interval": f"{regret.low:,.0f} to {regret.high:,.0f}",
-                "runs": len(by_run),
+                "model": total.model,
+                "policy": _Html(
+                    f'<span class="swatch" style="background:{colour[total.policy]}"></span>{html.escape(total.policy)}'
+                ),
+                "regret": f"{total.regret.mean:,.0f}",
+                "95% interval": span(total.regret) if total.runs > 1 else "-",
+                "regret a step at last": f"{total.last_regret.mean:.2g}",
+                "clicks a step": f"{total.clicks.mean:.4f}",
+                "queries": total.queries,
+                "runs": total.runs,
             }
-        )
-    return _html_table(rows)
+            for total in totals(table)
+        ]
+    )
 
 
 class _Html(str):

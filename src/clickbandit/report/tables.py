@@ -3,58 +3,40 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from clickbandit.intervals import Interval, mean_interval
-from clickbandit.simulation.trace import Summary
+from clickbandit.intervals import Interval
+from clickbandit.report.totals import totals
 
 
-def result_rows(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
-    """A row for each model and policy: over its queries if there are several, else over the runs of the one."""
-    groups: dict[tuple[str, str], list[Summary]] = {}
-    for summary in summaries:
-        groups.setdefault((summary.model, summary.policy), []).append(summary)
-    return [
-        {
-            "model": model,
-            "policy": policy,
-            "queries": len(group),
-            "runs": sum(summary.runs for summary in group),
-            "regret": _over([summary.regret for summary in group]),
-            "last regret": _over([summary.last_regret for summary in group]),
-            "clicks": _over([summary.clicks for summary in group]),
-            "ns a step": 1e9 / float(np.median([summary.steps_per_second for summary in group])),
-        }
-        for (model, policy), group in groups.items()
-    ]
-
-
-def _over(intervals: Sequence[Interval]) -> Interval:
-    return (
-        intervals[0]
-        if len(intervals) == 1
-        else mean_interval([interval.mean for interval in intervals], least=0)
+def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float]) -> None:
+    """The results of a simulation: means over queries, with 95% intervals over runs."""
+    print_table(
+        [
+            {
+                "model": total.model,
+                "policy": total.policy,
+                "regret": f"{total.regret.mean:,.0f}",
+                "95% interval": span(total.regret) if total.runs > 1 else "-",
+                "last regret/step": f"{total.last_regret.mean:.2g}",
+                "clicks/step": f"{total.clicks.mean:.4f}",
+                "ns/step": f"{ns_a_step[total.model, total.policy]:.2g}",
+            }
+            for total in totals(table)
+        ]
     )
 
 
-def print_results(summaries: Sequence[Summary]) -> None:
-    """The results of a simulation, with 95% intervals."""
-    rows = [
-        {
-            "model": row["model"],
-            "policy": row["policy"],
-            "regret": f"{row['regret'].mean:,.0f}",
-            "95% interval": f"{row['regret'].low:,.0f} to {row['regret'].high:,.0f}",
-            "last regret/step": f"{row['last regret'].mean:.2g}",
-            "clicks/step": f"{row['clicks'].mean:.4f}",
-            "ns/step": f"{row['ns a step']:.0f}",
-        }
-        for row in result_rows(summaries)
-    ]
-    print_table(rows)
+def span(interval: Interval) -> str:
+    """An interval of large numbers.
+
+    >>> span(Interval(1500.0, 1000.4, 1999.6))
+    '1,000 to 2,000'
+    """
+    return f"{interval.low:,.0f} to {interval.high:,.0f}"
 
 
 def print_assumptions(rows: Sequence[Mapping[str, Any]], horizon: int) -> None:

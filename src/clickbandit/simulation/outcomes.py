@@ -22,8 +22,8 @@ def price(scratch: Scratch) -> float:
     positions = n_positions - scratch.block[-1]
     sets = CHOOSE[scratch.size[-1], positions]
     if not CLOSED_FORM:
-        return sets * n_orders(scratch.block) * 2.0**n_positions
-    return sets * 0.2 * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions)
+        return float(sets * n_orders(scratch.block) * 2.0**n_positions)
+    return float(sets * 0.2 * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions))
 
 
 # --- how often each set of items was shown ------------------------------------------------------------------
@@ -133,7 +133,7 @@ def draw_clicks(
     from. How often each outcome occurred is drawn down a binary tree: node i's children are 2 i and 2 i + 1, a leaf
     is an outcome.
     """
-    law, count = scratch.law, scratch.count
+    law, count = scratch.law, scratch.counts
     stop, n_pool = block, 0
     if block == scratch.block[-1]:
         for i in range(scratch.size[-1]):

@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from clickbandit.clicks import _orders
 from clickbandit.clicks._base import ClickModel
 from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.kernel import FloatArray, IntArray, interpreted
 from clickbandit.policies._base import Policy, parse_policy
 from clickbandit.queries import best_list
 from clickbandit.simulation.scratch import make_scratch
@@ -61,13 +62,41 @@ class Problem:
                     f"{policy.name} must be told the users' {name}, which {model.name} does not have"
                 )
 
-        can_leap = policy.compiled and policy.has("quiet") and delay == 0
+        can_leap = policy.has("quiet") and delay == 0
         if method == "leap" and not can_leap:
             raise InputError(
                 f"{policy} cannot leap{f' with a delay of {delay}' if delay else ''}: use method step"
             )
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
         self.always_leaps = method == "leap"
+
+    def try_out(self) -> None:
+        """Take a few steps as plain Python, and say in one sentence what is wrong with a user's own policy."""
+        doing = "init"
+        try:
+            state = self.start()
+            if not hasattr(state, "_asdict"):
+                raise InputError(
+                    f"init must give a NamedTuple of arrays and numbers, found {type(state).__name__}"
+                )
+            memo_size = self.policy.function("memo_size")(self.model.n_items, self.positions)
+            rng, users = generators(0, self.query, self.model.name, str(self.policy), 0)
+            for _ in range(20):
+                ranking, memo = np.full(self.positions, -1), np.zeros(memo_size)
+                doing = "rank"
+                interpreted(self.policy.function("rank"))(state, rng, ranking, memo)
+                clicks = self.model.click(ranking.tolist(), users)
+                doing = "update"
+                interpreted(self.policy.function("update"))(state, ranking, clicks, memo)
+        except Exception as error:
+            raise InputError(f"{self.policy}: {doing} failed: {type(error).__name__}: {error}") from error
+        try:
+            Run(self).advance(0)
+        except NumbaError as error:
+            raise InputError(
+                f"{self.policy}: it cannot be compiled: {_cause(error)} (kernels make no arrays; leave @kernel off to "
+                "run as plain Python)"
+            ) from error
 
     def start(self) -> Any:
         """The policy's state before the first step."""
@@ -209,6 +238,7 @@ class Run:
             {
                 "policy": str(problem.policy),
                 "model": problem.model.name,
+                "parameters": hashlib.sha256(repr(problem.model).encode()).hexdigest()[:16],
                 "query": problem.query,
                 "items": problem.model.n_items,
                 "positions": problem.positions,
@@ -235,3 +265,10 @@ def generators(
 def _write(generator: np.random.Generator) -> str:
     """A generator's state as text."""
     return json.dumps(generator.bit_generator.state, default=lambda array: array.tolist())
+
+
+def _cause(error: NumbaError) -> str:
+    """The first line of numba's report that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Failed in", "During", "File", "- "))]
+    return (telling or lines)[0]

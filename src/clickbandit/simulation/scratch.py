@@ -30,7 +30,7 @@ class Scratch(NamedTuple):
     """The items of a list, block by block."""
     law: FloatArray
     """By node of a tree whose leaves are sets of clicked items: its probability."""
-    count: IntArray
+    counts: IntArray
     """By node of that tree: how often it occurred."""
     pool: IntArray
     """The items that a step's last positions may be filled with."""
@@ -58,7 +58,7 @@ def make_scratch(n_items: int, n_positions: int) -> Scratch:
         choices=np.zeros(MOST_BITS + 1),
         shown=np.zeros(n_positions, np.int64),
         law=np.zeros(tree),
-        count=np.zeros(tree, np.int64),
+        counts=np.zeros(tree, np.int64),
         pool=np.zeros(MOST_BITS, np.int64),
         work=np.zeros(2 * (MOST_BITS + n_positions + 2)),
         spare=np.zeros(2 * n_positions, np.int64),

@@ -15,10 +15,12 @@ from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.policies._base import Policy
 from clickbandit.progress import progress_bar
-from clickbandit.simulation.run import Method, Problem, Run
+from clickbandit.simulation.run import LEAST_HORIZON, Method, Problem, Run
 from clickbandit.simulation.trace import Trace
 
 WINDOWS = 100
+MOST_STEPS = 10**15
+_SOON = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps between two looks at the progress bar and at Ctrl-C
 _INTERPRETED_CHUNK = 1 << 10
 
@@ -50,10 +52,12 @@ def simulate(
     """Let a policy learn from simulated users, and watch its regret.
 
     `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
-    is learned just before step t + `delay` + 1. With `method` "leap" many steps are taken at once where nothing can
-    change, which is exact in distribution and thousands of times faster; "step" takes them one by one, and "auto"
-    leaps with the policies that allow it. By leaps the regret is the mean over the orders in which the policy would
-    have shuffled the items: its curve lacks the noise of the orders that happened, which "step" has. The same arguments give the same trace, whatever else is run.
+    is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
+
+    With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
+    up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is
+    quicker. By leaps the regret is the mean over the orders in which the policy would have shuffled the items: its
+    curve lacks the noise of the orders that happened, which "step" has.
 
     >>> from clickbandit import BatchRank, PositionBasedModel
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
@@ -62,7 +66,13 @@ def simulate(
     (2, 100)
     """
     problem = Problem(
-        policy, model, positions=positions, horizon=horizon or steps, query=query, delay=delay, method=method
+        policy,
+        model,
+        positions=positions,
+        horizon=steps if horizon is None else horizon,
+        query=query,
+        delay=delay,
+        method=method,
     )
     task = Task(policy if isinstance(policy, str) else str(policy), problem)
     total = steps * runs
@@ -87,21 +97,29 @@ def simulate_all(
     progress: Progress = lambda steps: None,
 ) -> list[Trace]:
     """The traces of many problems, their runs shared out over threads."""
-    for name, value in (("steps", steps), ("runs", runs)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, found {value}")
-    windows = np.arange(1, min(WINDOWS, steps) + 1) * steps // min(WINDOWS, steps)
+    if not LEAST_HORIZON <= steps <= MOST_STEPS:
+        raise InputError(
+            f"at least {LEAST_HORIZON} steps are needed and at most {MOST_STEPS:,}, found {steps:,}"
+        )
+    if runs < 1:
+        raise InputError(f"runs must be at least 1, found {runs}")
+    for task in tasks:
+        if task.problem.delay > steps:
+            raise InputError(
+                f"a delay of {task.problem.delay:,} steps leaves no feedback within {steps:,} steps"
+            )
+        if not task.problem.policy.built_in:
+            task.problem.try_out()
+    n_windows = min(WINDOWS, steps)
+    windows = np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
     stop = Event()
     futures: list[list[Future[_Outcome | None]]] = []
     interrupted = False
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
-        for task in tasks:
-            submit = [
-                pool.submit(_simulate_run, task.problem, seed, run, windows, progress, stop)
-                for run in range(runs)
-            ]
-            futures.append(submit)
         try:
+            for task in tasks:
+                arguments = (task.problem, seed, windows, progress, stop)
+                futures.append([pool.submit(_simulate_run, run, *arguments) for run in range(runs)])
             for group in futures:
                 for future in group:
                     future.result()
@@ -113,7 +131,7 @@ def simulate_all(
     outcomes = [[future.result() for future in group] for group in futures]
     traces = [
         _trace(task, windows, [outcome for outcome in group if outcome is not None])
-        for task, group in zip(tasks, outcomes, strict=True)
+        for task, group in zip(tasks, outcomes, strict=False)  # not all were begun if interrupted
         if any(group)
     ]
     if interrupted:
@@ -131,7 +149,7 @@ class _Outcome:
 
 
 def _simulate_run(
-    problem: Problem, seed: int, number: int, windows: IntArray, progress: Progress, stop: Event
+    number: int, problem: Problem, seed: int, windows: IntArray, progress: Progress, stop: Event
 ) -> _Outcome | None:
     """One run, window by window; None when it was stopped."""
     if stop.is_set():
@@ -140,19 +158,24 @@ def _simulate_run(
     run.advance(0)  # compiles, so that the time below is the steps' own
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
-    if problem.leaps:  # too quick to wait for
-        regret[:], clicks[:] = run.advance_windows(windows)
-        progress(run.step)
+    at_once = 1  # windows that are leapt over in one call: more as long as that is too quick to wait for
     chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
-    for window, end in enumerate(windows):
-        while run.step < end:
-            if stop.is_set():
-                return None
-            piece = min(chunk, int(end) - run.step)
-            more_regret, more_clicks = run.advance(piece)
+    window = 0
+    while window < len(windows):
+        if stop.is_set():
+            return None
+        before, call = run.step, time.perf_counter()
+        if problem.leaps:
+            these = slice(window, window + at_once)
+            regret[these], clicks[these] = run.advance_windows(windows[these])
+            window += at_once
+            at_once = 2 * at_once if time.perf_counter() - call < _SOON else 1
+        else:
+            more_regret, more_clicks = run.advance(min(chunk, int(windows[window]) - run.step))
             regret[window] += more_regret
             clicks[window] += more_clicks
-            progress(piece)
+            window += int(run.step == windows[window])
+        progress(run.step - before)
     sizes = np.diff(windows, prepend=0)
     return _Outcome(number, regret / sizes, clicks / sizes, run.best(), time.thread_time() - started)
 

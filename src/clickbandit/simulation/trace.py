@@ -117,6 +117,9 @@ class Trace:
             steps_per_second=len(self.runs) * steps / max(self.seconds, 1e-9),
         )
 
+    def __str__(self) -> str:
+        return str(self.summary())
+
     def to_table(self) -> pa.Table:
         """One row for each run and window, as an Arrow table."""
         n_runs, n_windows = self.regret.shape
