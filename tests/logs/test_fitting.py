@@ -175,7 +175,7 @@ EXACT = ["CM", *ITERATED]
 def test_error_shrinks_with_the_square_root_of_the_sessions(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(1))
     errors = []
-    for sessions in (4_000, 64_000):
+    for sessions in (2_000, 32_000):
         found = [
             np.concatenate([*differences(fitted(model, queries, sessions, tmp_path, seed), queries).values()])
             for seed in (1, 2, 3)
@@ -205,7 +205,7 @@ def test_error_shrinks_where_few_reach_the_end_of_the_list(model: str, tmp_path:
 def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(2))
     scaled = []
-    for seed in range(12):
+    for seed in range(8):
         found = fitted(model, queries, 10_000, tmp_path, seed)
         for name, values in differences(found, queries).items():
             if name == "examination":
