@@ -49,11 +49,13 @@ needs_compiler = pytest.mark.skipif(
 
 
 @needs_compiler
-def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path):
-    """The policy's own file, and a neighbour that it imports."""
-    (tmp_path / "helper.py").write_text(
-        "from clickbandit.kernel import kernel\n@kernel\ndef item(k):\n    return k\n"
-    )
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, monkeypatch, elsewhere):
+    """The policy's own file, and a helper that it imports: a neighbour, or from another folder."""
+    helper = tmp_path / "lib" / "helper.py" if elsewhere else tmp_path / "helper.py"
+    helper.parent.mkdir(exist_ok=True)
+    monkeypatch.setenv("PYTHONPATH", str(helper.parent))
+    helper.write_text("from clickbandit.kernel import kernel\n@kernel\ndef item(k):\n    return k\n")
     text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
     text = text.replace("        ranking[k] = state.items[k]\n", "        ranking[k] = helper.item(k)\n")
     text = text.replace("import numpy as np\n", "import helper\nimport numpy as np\n")
@@ -65,9 +67,7 @@ def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path):
     assert (first[1], again[1]) == ("0", "1")
     assert first[0] == again[0]
 
-    (tmp_path / "helper.py").write_text(
-        "from clickbandit.kernel import kernel\n@kernel\ndef item(k):\n    return 2 - k\n"
-    )
+    helper.write_text("from clickbandit.kernel import kernel\n@kernel\ndef item(k):\n    return 2 - k\n")
     edited = run_script(cache, policy, tmp_path)
     assert edited[1] == "0"
     assert edited[0] != first[0]

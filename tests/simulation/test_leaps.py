@@ -213,6 +213,20 @@ def test_the_tests_would_find_a_leap_that_forgets_that_items_are_shown_together(
         assert_same_distribution(steps, leaps)
 
 
+@pytest.mark.parametrize("model", ["CM", "PBM", "DBN"])
+@pytest.mark.parametrize("variant", ["printed", "experiment"])
+def test_compiled_and_plain_leaps_are_the_same(variant, model):
+    users = make_model(model, [0.9, 0.7, 0.5, 0.3, 0.1], 3)
+    problem = Problem(BatchRank(variant=variant), users, positions=3, horizon=100, method="leap")
+    compiled, plain = Run(problem, seed=1), Run(problem, seed=1)
+    plain.loop = problem.make_loop(compiled=False)
+    ends = np.array([500, 2000, 9000])
+    fast, slow = compiled.advance_windows(ends), plain.advance_windows(ends)
+    np.testing.assert_allclose(fast[0], slow[0], rtol=1e-9)
+    np.testing.assert_array_equal(fast[1], slow[1])
+    assert all(np.array_equal(a, b) for a, b in zip(compiled.state, plain.state, strict=True))
+
+
 # --- when leaps are taken -----------------------------------------------------------------------------------
 
 PBM = make_model("PBM", [0.9, 0.6, 0.4, 0.2], 2)
