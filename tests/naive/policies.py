@@ -388,8 +388,10 @@ class RankedExp3:
                 u = (u - self.gamma) / (1 - self.gamma)
                 within = (i for i in range(self.n_items) if u * total < sum(weight[: i + 1]))
                 item = next(within, self.n_items - 1)
-            probability = (1 - self.gamma) * (weight[item] / total) + self.gamma / self.n_items
-            self.memo.append((item, probability))
+            inverse = total / weight[item]  # one over the probability
+            if self.mixing:
+                inverse = 1 / ((1 - self.gamma) * (weight[item] / total) + self.gamma / self.n_items)
+            self.memo.append((item, inverse))
             if item in ranking:
                 absent = [other for other in range(self.n_items) if other not in ranking]
                 item = absent[pick(rng, len(absent))]
@@ -400,13 +402,13 @@ class RankedExp3:
         self, ranking: Sequence[int], clicks: Sequence[int], memo: list[tuple[int, float]] | None = None
     ) -> None:
         memo = self.memo if memo is None else memo
-        for k, (drawn, probability) in enumerate(memo):
+        for k, (drawn, inverse) in enumerate(memo):
             reward = int(ranking[k] == drawn and clicks[k])
             before = math.exp(self.score[k][drawn] - self.shift[k])
             if self.mixing:
-                self.score[k][drawn] += self.gamma / self.n_items * reward / probability
+                self.score[k][drawn] += self.gamma / self.n_items * reward * inverse
             else:
-                self.score[k][drawn] -= self.eta * (1 - reward) / probability
+                self.score[k][drawn] -= self.eta * (1 - reward) * inverse
             self.total[k] += math.exp(self.score[k][drawn] - self.shift[k]) - before
             if not self.usual[k] / 2 < self.total[k] < self.usual[k] * 2:
                 self.shift[k] = max(self.score[k])

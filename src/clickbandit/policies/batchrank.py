@@ -248,13 +248,15 @@ def best(state: State, ranking: IntArray) -> None:
 
 @kernel
 def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    over = 0
     for batch in range(len(ranking)):
         if state.last[batch] >= 0:
-            collect_clicks(state, batch, ranking, clicks, memo)
-    test(state, len(ranking))
+            over += collect_clicks(state, batch, ranking, clicks, memo)
+    if over > 0:
+        test(state, len(ranking))
 
 
-@kernel
+@slow_path
 def test(state: State, n_positions: int) -> None:
     """Update the batches whose stage is over."""
     for batch in range(n_positions):
@@ -263,8 +265,11 @@ def test(state: State, n_positions: int) -> None:
 
 
 @kernel
-def collect_clicks(state: State, batch: int, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
-    """The paper's CollectClicks: count the positions that showed a least observed item, in this stage."""
+def collect_clicks(state: State, batch: int, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> bool:
+    """The paper's CollectClicks: count the positions that showed a least observed item, in this stage.
+
+    Whether that was all that the stage waited for.
+    """
     epoch = state.epoch[batch]
     counted = 0
     for k in range(batch, state.last[batch] + 1):
@@ -273,6 +278,7 @@ def collect_clicks(state: State, batch: int, ranking: IntArray, clicks: IntArray
             state.clicks[ranking[k]] += clicks[k]
             counted += 1
     state.missing[batch] -= counted
+    return bool(state.missing[batch] == 0)
 
 
 @slow_path

@@ -67,7 +67,7 @@ def init(n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) 
 
 
 def memo_size(n_items: int, n_positions: int) -> int:
-    """For each position the item that its learner drew, then for each position the probability of that."""
+    """For each position the item that its learner drew, then for each position one over the probability of that."""
     return 2 * n_positions
 
 
@@ -78,29 +78,34 @@ def memo_size(n_items: int, n_positions: int) -> int:
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     n_positions, n_items = state.weight.shape
     state.step[0] += 1
+    step = state.step[0]
     for k in range(n_positions):
-        item = draw(state, k, rng.random())
+        item = draw(state.weight[k], state.total[k], state.uniform, rng.random())
         memo[k] = item
-        share = state.weight[k, item] / state.total[k]
-        memo[n_positions + k] = (1 - state.uniform) * share + state.uniform / n_items
-        if state.in_list[item] == state.step[0]:
+        if state.uniform > 0:
+            share = state.weight[k, item] / state.total[k]
+            memo[n_positions + k] = 1 / ((1 - state.uniform) * share + state.uniform / n_items)
+        else:
+            memo[n_positions + k] = state.total[k] / state.weight[k, item]
+        if state.in_list[item] == step:
             item = absent(state, draw_index(rng, n_items - k))
-        state.in_list[item] = state.step[0]
+        state.in_list[item] = step
         ranking[k] = item
 
 
 @kernel
-def draw(state: State, learner: int, uniform: float) -> int:
-    """The item at this place, between 0 and 1, of the learner's distribution."""
-    n_items = int(state.weight.shape[1])
-    if uniform < state.uniform:
-        return int(uniform / state.uniform * n_items)
-    left = (uniform - state.uniform) / (1 - state.uniform) * state.total[learner]
-    for item in range(n_items - 1):
-        left -= state.weight[learner, item]
+def draw(weight: FloatArray, total: float, uniform: float, place: float) -> int:
+    """The item at this place, between 0 and 1, of a learner's distribution."""
+    if uniform > 0:
+        if place < uniform:
+            return int(place / uniform * len(weight))
+        place = (place - uniform) / (1 - uniform)
+    left = place * total
+    for item in range(len(weight) - 1):
+        left -= weight[item]
         if left < 0:
             return item
-    return n_items - 1
+    return len(weight) - 1
 
 
 @kernel
@@ -137,7 +142,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
         reward = clicks[k] if ranking[k] == item else 0
         gain = reward if state.uniform > 0 else reward - 1
         if gain != 0:
-            state.score[k, item] += state.rate * gain / memo[n_positions + k]
+            state.score[k, item] += state.rate * gain * memo[n_positions + k]
             before = state.weight[k, item]
             state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
             state.total[k] += state.weight[k, item] - before
