@@ -100,12 +100,12 @@ def draw(weight: FloatArray, total: float, uniform: float, place: float) -> int:
         if place < uniform:
             return int(place / uniform * len(weight))
         place = (place - uniform) / (1 - uniform)
-    left = place * total
-    for item in range(len(weight) - 1):
-        left -= weight[item]
-        if left < 0:
-            return item
-    return len(weight) - 1
+    item = 0
+    cumulated = 0.0
+    for i in range(len(weight) - 1):  # to the end: a way out in between would be mispredicted, which costs more
+        cumulated += weight[i]
+        item += cumulated <= place * total
+    return item
 
 
 @kernel
