@@ -102,7 +102,9 @@ def draw(weight: FloatArray, total: float, uniform: float, place: float) -> int:
         place = (place - uniform) / (1 - uniform)
     item = 0
     cumulated = 0.0
-    for i in range(len(weight) - 1):  # to the end: a way out in between would be mispredicted, which costs more
+    for i in range(
+        len(weight) - 1
+    ):  # to the end: a way out in between would be mispredicted, which costs more
         cumulated += weight[i]
         item += cumulated <= place * total
     return item
