@@ -23,7 +23,7 @@ def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float]) -
                 "95% interval": span(total.regret) if total.runs > 1 else "-",
                 "last regret/step": f"{total.last_regret.mean:.2g}",
                 "clicks/step": f"{total.clicks.mean:.4f}",
-                "ns/step": f"{ns_a_step[total.model, total.policy]:.2g}",
+                "ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}",
             }
             for total in totals(table)
         ]
