@@ -8,7 +8,7 @@ numbers give the same lists. `take` is how both draw: the item drawn changes pla
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -449,14 +449,3 @@ class Optimal:
 
     def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
         pass
-
-
-TWINS: dict[str, Callable[..., Any]] = {
-    "batchrank": BatchRank,
-    "batchrank:variant=experiment": BatchRankExperiment,
-    "cascade-kl-ucb": CascadeKLUCB,
-    "ranked-exp3": RankedExp3,
-    "random": Random,
-    "optimal": Optimal,
-}
-"""The twin of each policy, by its spelling without other settings."""

@@ -1,0 +1,16 @@
+"""Which plain class is the twin of which policy."""
+
+from collections.abc import Callable
+from typing import Any
+
+from naive import policies
+
+TWINS: dict[str, Callable[..., Any]] = {
+    "batchrank": policies.BatchRank,
+    "batchrank:variant=experiment": policies.BatchRankExperiment,
+    "cascade-kl-ucb": policies.CascadeKLUCB,
+    "ranked-exp3": policies.RankedExp3,
+    "random": policies.Random,
+    "optimal": policies.Optimal,
+}
+"""The twin of each policy, by its spelling without other settings."""
