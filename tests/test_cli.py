@@ -231,7 +231,7 @@ def test_a_path_in_a_folder_that_may_not_be_written(run, folder, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(cli.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(cli._shared.tempfile, "mkstemp", refuse)
     code, _, err = run(*SIMULATE, "--out", "results.parquet")
     assert (code, err) == (2, "clickbandit: results.parquet cannot be written: Permission denied\n")
 

@@ -1,0 +1,16 @@
+"""The command line: every command is a few lines over the library."""
+
+import sys
+
+from clickbandit.cli import listing, logs, simulate  # noqa: F401  (each brings its commands)
+from clickbandit.cli._shared import app
+from clickbandit.errors import InputError
+
+
+def main() -> None:
+    """Run a command; wrong input ends it with one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        print(f"clickbandit: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,103 @@
+"""What the commands share: the program itself, options that several have, and files that are written whole."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clickbandit.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from clickbandit.queries import Query
+
+app = typer.Typer(
+    name="clickbandit",
+    help="Learn the best ranked list from clicks, without knowing how users click.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Positions = Annotated[int, typer.Option(help="How many items a list shows.")]
+Steps = Annotated[str, typer.Option(metavar="N", help="Steps of each run, such as 1e6.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+def whole_number(text: str) -> int:
+    """A whole number that may be written like 1e6 or 1_000_000."""
+    try:
+        number = float(text)
+        if number == int(number):
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"expected a whole number such as 1000000 or 1e6, found {text!r}")
+
+
+def known_models(names: list[str] | None) -> list[str]:
+    """The click models of these names, each once."""
+    from clickbandit.clicks._base import model_class
+
+    chosen = list(dict.fromkeys(name.upper() for name in names or []))
+    for name in chosen:
+        model_class(name)
+    return chosen
+
+
+def queries_named(queries: "list[Query]", names: list[str] | None) -> "list[Query]":
+    """The queries of these names, all without names."""
+    by_name = {query.query: query for query in queries}
+    for name in names or []:
+        if name not in by_name:
+            from clickbandit.registry import suggestion
+
+            raise InputError(f"there is no query {name!r}: {suggestion(name, by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names)] if names else queries
+
+
+@contextmanager
+def output(path: Path | None, force: bool) -> Iterator[Path | None]:
+    """A file beside `path` to write to, which takes its place when all went well; None without a path.
+
+    Fails before any work if the path cannot be written or would overwrite something.
+    """
+    if path is None:
+        yield None
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give the path of a file in it")
+    if path.exists() and not force:
+        raise InputError(f"{path} exists: give another path, or --force to overwrite it")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    os.close(handle)
+    os.chmod(name, 0o666 & ~_umask())
+    temporary = Path(name)
+    try:
+        yield temporary
+        if temporary.stat().st_size:
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_parquet(table: "pa.Table", path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path)
