@@ -1,0 +1,217 @@
+"""What the live ranker takes and gives: the same values embedded, asynchronous and over HTTP.
+
+Times are `datetime` in UTC here and RFC 3339 in JSON; positions are counted from 1; items and queries are the names
+that the caller gave them. Values are NamedTuples, so that making one costs next to nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from clickbandit.errors import InputError
+from clickbandit.intervals import Interval
+
+MOST_ITEMS = 1000
+"""Items in one request."""
+MOST_POSITIONS = 50
+MOST_NAME = 1000
+"""Characters in the name of a query."""
+MOST_ID = 200
+"""Characters in the name of an item, an impression or an event."""
+
+Source = Literal["policy", "holdout", "rules", "frozen", "fallback"]
+"""How a list was made: by the policy, and then it is learned from; in the given order, for the share of impressions
+that is held out; as the best list known under business rules (items pinned, excluded or missing), or because the
+query is frozen; or in the given order because the store failed, and then the impression is not known afterwards."""
+
+EventVerdict = Literal["accepted", "duplicate", "late", "unknown", "invalid"]
+"""What became of an event: learned from when its impression settles; known already, and nothing changed; stored and
+counted but too late to learn from; its impression is not known; or it cannot be used, for the reason given."""
+
+Outcome = Literal["pending", "settled", "void"]
+SortKey = Literal["query", "impressions", "clicks", "updated"]
+
+
+class Conflict(InputError):
+    """The request contradicts what was done before: another body under the same id, or void after settled."""
+
+
+class Unknown(InputError):
+    """There is no such query or impression, or it was pruned."""
+
+
+class StoreError(Exception):
+    """The store failed. Nothing of the operation was done; `rank` never raises this but serves the given order."""
+
+
+class Closed(StoreError):
+    """The ranker was closed."""
+
+
+class Shown(NamedTuple):
+    """A list to show, and the impression's id, under which its clicks are reported."""
+
+    id: str
+    query: str
+    items: tuple[str, ...]
+    """From the first position to the last; fewer than `positions` if there are fewer items."""
+    propensities: tuple[float | None, ...]
+    """By position: the probability, given what was known just before and how the list was made (`source`), that this
+    item stands there; None where the policy cannot state it exactly."""
+    policy: str
+    """The query's policy in the spelling of the command line."""
+    source: Source
+    expires_at: datetime
+    """When the impression settles at the latest: clicks that arrive later are not learned from."""
+
+
+class Event(NamedTuple):
+    """A click on an item of an impression."""
+
+    id: str
+    """The impression's id."""
+    item: str
+    event_id: str | None = None
+    """The same id again changes nothing. Without one, the impression and the item are the id."""
+    timestamp: datetime | str | None = None
+    """When the client says that it happened (RFC 3339): kept, and used for nothing else. Lateness goes by the
+    ranker's clock at the arrival of the event."""
+
+
+class Verdict(NamedTuple):
+    """What became of an event."""
+
+    verdict: EventVerdict
+    event_id: str | None = None
+    reason: str | None = None
+
+
+class Settlement(NamedTuple):
+    """How an impression ended."""
+
+    id: str
+    outcome: Outcome
+    learned: bool
+    """Whether the policy was told: not if the list was not its own, or it started afresh since."""
+    clicked: tuple[str, ...]
+    """The items that were clicked in time, in the order shown."""
+
+
+class QuerySummary(NamedTuple):
+    """One query in a list of them: its settings and its counts."""
+
+    query: str
+    policy: str
+    positions: int
+    horizon: int
+    items: int
+    frozen: bool
+    created_at: datetime
+    updated_at: datetime
+    """When an impression was last shown."""
+    impressions: int
+    """Lists shown, whatever became of them."""
+    learned: int
+    """Impressions that the policy learned from since it last started afresh."""
+    settled: int
+    voided: int
+    clicks: int
+    """Clicks of settled impressions, at most one for an item in an impression."""
+    late: int
+    """Clicks that came after settlement."""
+    past_horizon: bool
+    """Whether more impressions were learned from than the horizon that set the policy's constants. Learning goes on."""
+
+    @property
+    def pending(self) -> int:
+        """Impressions that are not settled or void yet."""
+        return self.impressions - self.settled - self.voided
+
+
+class QueryPage(NamedTuple):
+    """Some of the queries, and how many there are that match."""
+
+    queries: list[QuerySummary]
+    total: int
+
+
+class Arm(NamedTuple):
+    """Clicks of one side of the holdout comparison."""
+
+    impressions: int
+    """Settled ones."""
+    clicks: int
+    per_impression: Interval
+    """Clicks per impression, with a 95% interval."""
+
+
+class Holdout(NamedTuple):
+    """The given order against the rest, over impressions that were shown while a share was held out."""
+
+    treated: Arm
+    """Every impression that was not held out, whatever its list came from."""
+    held_out: Arm
+    difference: Interval
+    """Clicks per impression, treated minus held out, with a 95% interval."""
+
+
+class QueryDetail(NamedTuple):
+    """What has been learned about a query."""
+
+    summary: QuerySummary
+    items: list[str]
+    """The items that the policy knows."""
+    best: list[str]
+    """The list that it would show if it stopped exploring now; for a frozen query the list that it shows."""
+    learned: dict[str, Any]
+    """What the policy says of its state (its `describe`), with the names of the items; empty if it says nothing."""
+    generation: int
+    """How often learning started afresh."""
+    records: int
+    """The number of the last record in the query's log."""
+    holdout: Holdout | None
+    """None unless impressions were held out."""
+
+
+class Stats(NamedTuple):
+    """What a ranker did. Counts in the first block are those of the store; the others are since this one started."""
+
+    queries: int
+    past_horizon: int
+    """Queries that learned from more impressions than their horizon."""
+    frozen: int
+    impressions: int
+    learned: int
+    settled: int
+    voided: int
+    clicks: int
+    late: int
+    holdout: Holdout | None
+    store_bytes: int
+
+    ranked: dict[Source, int]
+    """Lists served, by how they were made; "fallback" counts those that the store's failure left as they were given."""
+    events: dict[EventVerdict, int]
+    failures: int
+    """Batches of operations that the store refused."""
+    batches: int
+    """Transactions committed."""
+    operations: int
+    """Operations in these."""
+    loaded: int
+    """Learners read from the store."""
+    learners: int
+    """Learners in memory."""
+    waiting: int
+    """Operations that wait for their batch."""
+
+
+class Rules(NamedTuple):
+    """Business rules of one request."""
+
+    pinned: dict[str, int]
+    """Item to position, counted from 1."""
+    excluded: frozenset[str]
+
+
+Items = Sequence[str]
