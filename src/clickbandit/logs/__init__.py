@@ -8,6 +8,7 @@ from clickbandit.logs.evaluating import Evaluation, evaluate
 from clickbandit.logs.fitting import Fit, fit
 from clickbandit.logs.generating import generate_log
 from clickbandit.logs.reading import Reading
+from clickbandit.logs.realistic import write_realistic_log
 
 __all__ = [
     "Counts",
@@ -19,4 +20,5 @@ __all__ = [
     "evaluate",
     "fit",
     "generate_log",
+    "write_realistic_log",
 ]

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from clickbandit.clicks._base import ClickModel
 from clickbandit.compilation import specialise
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
@@ -49,19 +50,38 @@ def generate_log(
         raise InputError(
             f"expected at least 1 session, list and position, found {sessions}, {lists} and {positions}"
         )
-    header, text_of, forbidden = _FORMATS[format]
-    for entry in queries:
-        for name in (entry.query, *entry.items):
-            if not name or forbidden.search(name):
-                raise InputError(f"{format} cannot hold the name {name!r} of query {entry.query}: change it")
     rng = np.random.default_rng(seed)
     models = [query.model(model) for query in queries]
     shown = [
         _lists(len(query.items), min(positions, law.max_positions), lists, rng)
         for query, law in zip(queries, models, strict=True)
     ]
+    write_sessions(queries, models, shown, path, sessions=sessions, rng=rng, format=format, progress=progress)
+
+
+def write_sessions(
+    queries: Sequence[Query],
+    models: Sequence[ClickModel],
+    shown: Sequence[IntArray],
+    path: str | PathLike[str],
+    *,
+    sessions: int,
+    rng: np.random.Generator,
+    format: str = "yandex-relpred",
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write a log of users who click by each query's model on its lists, which are rows of item numbers.
+
+    Queries, and the lists of each, are drawn with frequencies 1, 1/2, 1/3, .. in the order in which they are
+    given. All models are of one kind.
+    """
+    header, text_of, forbidden = _FORMATS[format]
+    for entry in queries:
+        for name in (entry.query, *entry.items):
+            if not name or forbidden.search(name):
+                raise InputError(f"{format} cannot hold the name {name!r} of query {entry.query}: change it")
     params = [law.params for law in models]
-    loop = specialise("clickbandit.logs.clicking", model=models[0].module)
+    loop = specialise("clickbandit.logs.clicking", model=models[0].module, sources=models[0].sources)
     often = _zipf(len(queries))
     often_list = {n: _zipf(n) for n in {len(orders) for orders in shown}}
     texts: dict[tuple[int, int, int], str] = {}
