@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clickbandit.policies.batchrank import BatchRank as BatchRank
     from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
     from clickbandit.policies.ranked_exp3 import RankedExp3 as RankedExp3
+    from clickbandit.policies.toprank import TopRank as TopRank
     from clickbandit.queries import Query as Query
     from clickbandit.queries import best_list as best_list
     from clickbandit.queries import load_queries as load_queries
@@ -38,6 +39,7 @@ _HOMES = {
     "BatchRank": "policies.batchrank",
     "CascadeKLUCB": "policies.cascade_kl_ucb",
     "RankedExp3": "policies.ranked_exp3",
+    "TopRank": "policies.toprank",
     "Query": "queries",
     "best_list": "queries",
     "load_queries": "queries",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from naive import policies
+from naive import policies, relations
 
 TWINS: dict[str, Callable[..., Any]] = {
     "batchrank": policies.BatchRank,
@@ -12,5 +12,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "ranked-exp3": policies.RankedExp3,
     "random": policies.Random,
     "optimal": policies.Optimal,
+    "toprank": relations.TopRank,
 }
 """The twin of each policy, by its spelling without other settings."""

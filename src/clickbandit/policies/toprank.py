@@ -1,0 +1,228 @@
+"""TopRank: shows blocks of items in random order, and parts two items once the clicks say which is better.
+
+It believes that a list gets no worse where a better item changes places with a worse one above it, as in the cascade
+model, the position-based model and most others. It keeps a relation "i beats j" that only grows. The items that
+none beats are the first block, those that none of the rest beats the second, and so on; the blocks are shown in
+this order, each shuffled, down to position K. Shuffling makes the clicks on two items of a block a fair comparison
+(an item that is not shown is not clicked), and i beats j as soon as i's lead is more than chance. Its regret is
+O(K L / gap log T), and with probability 1 - L^2 / T the relation is never wrong, so it has no cycle; should there be
+one, the items from there on stay one block.
+
+Lattimore, Kveton, Li, Szepesvári: TopRank: A Practical Algorithm for Online Stochastic Ranking (NeurIPS 2018),
+Algorithm 1 with delta = 1 / T.
+
+Draws of `rank`: for each shown position, which of its block's items that are left comes next. The items of a block
+stand in increasing order when it is made, and stay as they were shuffled until the relation grows again.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies._base import Policy
+from clickbandit.policies._common import draw_index
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+BELOW = -1
+"""Stands for the block of the items below position K, of which nothing is learned."""
+NEVER = 1 << 60
+"""More wins than any run has."""
+
+
+class State(NamedTuple):
+    """A block is known by the place of its first item; arrays by pair have a row for i and a column for j."""
+
+    items: IntArray
+    """The items by block, those below position K last."""
+    block: IntArray
+    """By item: its block, or BELOW."""
+    end: IntArray
+    """By place: the place after the last of the block there."""
+    wins: IntArray
+    """By pair: how often i was clicked and j, in the same block, was not. So S_ij = wins_ij - wins_ji, and
+    N_ij = wins_ij + wins_ji."""
+    next_test: IntArray
+    """By pair: with fewer wins than this i cannot be found to beat j; NEVER once it was."""
+    beats: IntArray
+    """By pair: 1 if i beats j."""
+    beaten: IntArray
+    """By item: how many items beat it."""
+    ahead: IntArray
+    """By item: how many of these are not in a block yet, while blocks are made."""
+    clicked: IntArray
+    """By item: 1 if it was clicked, while a list is learned from."""
+    n_positions: int
+    scale: float
+    """c / delta in the test."""
+
+
+def init(n_items: int, n_positions: int, *, horizon: int) -> State:
+    pairs = (n_items, n_items)
+    state = State(
+        items=np.arange(n_items),
+        block=np.zeros(n_items, np.int64),
+        end=np.zeros(n_items, np.int64),
+        wins=np.zeros(pairs, np.int64),
+        next_test=np.ones(pairs, np.int64),
+        beats=np.zeros(pairs, np.int64),
+        beaten=np.zeros(n_items, np.int64),
+        ahead=np.zeros(n_items, np.int64),
+        clicked=np.zeros(n_items, np.int64),
+        n_positions=n_positions,
+        scale=4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2)) * horizon,
+    )
+    np.fill_diagonal(state.next_test, NEVER)
+    interpreted(make_blocks)(state)
+    return state
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    """For each item its block, whether it is shown or not."""
+    return n_items
+
+
+@slow_path
+def make_blocks(state: State) -> None:
+    """Peel: the items that no remaining item beats are the next block, down to position K."""
+    for item in range(len(state.items)):
+        state.block[item] = BELOW
+        state.ahead[item] = state.beaten[item]
+    place = 0
+    while place < state.n_positions:
+        start = place
+        place = place_items(state, start, start, most=0)
+        if place == start:  # a cycle
+            place = place_items(state, start, start, most=len(state.items))
+        for i in range(start, place):
+            state.end[i] = place
+            for item in range(len(state.items) if place < state.n_positions else 0):
+                state.ahead[item] -= state.beats[state.items[i], item]
+    place_items(state, place, BELOW, most=len(state.items))
+
+
+@slow_path
+def place_items(state: State, place: int, block: int, most: int) -> int:
+    """Put the items in a block that are in none and have at most so many ahead; the place after them."""
+    for item in range(len(state.items)):
+        if state.block[item] == BELOW and state.ahead[item] <= most:
+            state.items[place] = item
+            state.block[item] = block
+            place += 1
+    return place
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    items = state.items
+    for k in range(len(ranking)):
+        other = k + draw_index(rng, state.end[k] - k)
+        items[k], items[other] = items[other], items[k]
+        ranking[k] = items[k]
+    for item in range(len(items)):
+        memo[item] = state.block[item]
+
+
+@kernel
+def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    """Each item of a block is as probable as the others at each of its positions."""
+    for k in range(len(ranking)):
+        out[k] = 1 / (state.end[k] - state.block[ranking[k]])
+
+
+def best(state: State, ranking: IntArray) -> None:
+    """In each block the items by their leads over the others together."""
+    for block in np.unique(state.block[state.block != BELOW]):
+        items = np.flatnonzero(state.block == block)
+        wins = state.wins[np.ix_(items, items)]
+        lead = wins.sum(axis=1) - wins.sum(axis=0)
+        end = min(block + len(items), len(ranking))
+        ranking[block:end] = items[np.argsort(-lead, kind="stable")][: end - block]
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    for k in range(len(ranking)):
+        state.clicked[ranking[k]] = clicks[k]
+    grown = False
+    for k in range(len(ranking)):
+        if clicks[k]:
+            item = ranking[k]
+            due = False
+            for other in range(len(memo)):  # without a branch, so that it runs on several at once
+                won = (memo[other] == memo[item]) & (state.clicked[other] == 0)
+                state.wins[item, other] += won
+                due |= state.wins[item, other] >= state.next_test[item, other]
+            if due:
+                grown |= find_beaten(state, item)
+    for k in range(len(ranking)):
+        state.clicked[ranking[k]] = 0
+    if grown:
+        make_blocks(state)
+
+
+@slow_path
+def find_beaten(state: State, item: int) -> bool:
+    """Find whom else the item beats: S_ij >= sqrt(2 N_ij log(c / delta sqrt(N_ij))); whether there was any."""
+    grown = False
+    for other in range(len(state.items)):
+        if state.wins[item, other] >= state.next_test[item, other]:
+            lead = state.wins[item, other] - state.wins[other, item]
+            n = state.wins[item, other] + state.wins[other, item]
+            enough = math.sqrt(2 * n * math.log(state.scale * math.sqrt(n)))
+            if lead >= enough:
+                state.beats[item, other] = 1
+                state.beaten[other] += 1
+                state.next_test[item, other] = NEVER
+                grown = True
+            else:  # a win adds 1 to the lead, and nothing makes less enough
+                state.next_test[item, other] = state.wins[item, other] + max(1, int(enough - lead))
+    return grown
+
+
+# --- what is learned ----------------------------------------------------------------------------------------
+
+
+def describe(state: State) -> dict[str, Any]:
+    """The blocks, and for how many impressions each stays as it is: a pair has at most one win in each."""
+    wait = np.where(state.next_test == NEVER, NEVER, state.next_test - state.wins)
+    groups: list[dict[str, Any]] = []
+    quiet, start = NEVER, 0
+    while start < state.n_positions:
+        items = np.flatnonzero(state.block == start)
+        end = start + len(items)
+        group = {"first": start + 1, "last": min(end, state.n_positions), "items": items.tolist()}
+        quiet = min(quiet, int(wait[np.ix_(items, items)].min()))  # what leaves a block comes to one below it
+        groups.append(group if quiet == NEVER else group | {"at_least": quiet})
+        start = end
+    below = np.flatnonzero(state.block == BELOW)
+    items_told = [
+        {"item": item, "eliminated": bool(n >= state.n_positions)} for item, n in enumerate(state.beaten)
+    ]
+    return {
+        "items": items_told,
+        "groups": groups + ([{"items": below.tolist()}] if len(below) else []),
+        "settled": quiet == NEVER,
+    } | ({} if quiet == NEVER else {"next_decision": quiet})
+
+
+@dataclass(frozen=True)
+class TopRank(Policy):
+    """TopRank: a relation between items, from clicks on both.
+
+    >>> from clickbandit import PositionBasedModel, simulate
+    >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.3], examination=[1, 0.5])
+    >>> simulate(TopRank(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    [[0, 1]]
+    """
+
+    paper = "Lattimore et al. 2018"
