@@ -1,4 +1,4 @@
-"""Confidence intervals for the mean of a few runs."""
+"""Confidence intervals for means: of a few runs, of many impressions."""
 
 import math
 from collections.abc import Sequence
@@ -30,6 +30,42 @@ def mean_interval(values: Sequence[float] | FloatArray, least: float = -math.inf
         return Interval(mean, mean, mean)
     radius = student_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
+
+
+_MANY = 1000
+"""With so many degrees of freedom Student's quantile is the normal one but for a thousandth."""
+
+
+def mean_of_sums(n: int, total: float, squares: float) -> Interval:
+    """The mean of n independent values with Student's interval, from their sum and that of their squares.
+
+    >>> [round(value, 3) for value in mean_of_sums(3, 6, 14)]
+    [2.0, -0.484, 4.484]
+    """
+    mean = total / n
+    radius = student_quantile(min(n - 1, _MANY)) * math.sqrt(_squared_error(n, total, squares))
+    return Interval(mean, mean - radius, mean + radius)
+
+
+def difference_of_means(one: tuple[int, float, float], other: tuple[int, float, float]) -> Interval:
+    """The mean of one sample less that of another with Welch's interval, each from (n, sum, sum of squares).
+
+    >>> [round(value, 3) for value in difference_of_means((3, 6, 14), (4, 4, 6))]
+    [1.0, -1.115, 3.115]
+    """
+    difference = one[1] / one[0] - other[1] / other[0]
+    errors = _squared_error(*one), _squared_error(*other)
+    error = sum(errors)
+    if error == 0:
+        return Interval(difference, difference, difference)
+    freedom = error**2 / (errors[0] ** 2 / (one[0] - 1) + errors[1] ** 2 / (other[0] - 1))
+    radius = student_quantile(min(math.floor(freedom), _MANY)) * math.sqrt(error)
+    return Interval(difference, difference - radius, difference + radius)
+
+
+def _squared_error(n: int, total: float, squares: float) -> float:
+    """The squared standard error of a mean."""
+    return max(squares - total * total / n, 0.0) / (n - 1) / n
 
 
 @cache

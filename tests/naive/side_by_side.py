@@ -13,7 +13,8 @@ from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.compilation import specialise
 from clickbandit.kernel import is_compiled
 from clickbandit.policies._base import parse_policy
-from clickbandit.simulation.run import Problem, generators
+from clickbandit.randomness import generators
+from clickbandit.simulation.run import Problem
 from naive.twins import TWINS
 
 STEPS = 20_000

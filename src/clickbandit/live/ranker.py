@@ -1,10 +1,41 @@
 """The ranker that is embedded in a program: `Ranker` for threads, `AsyncRanker` for asyncio, with the same methods."""
 
+import asyncio
+import logging
+import os
+import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast, get_args
 
+from clickbandit.errors import InputError
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.batch import Rules
+from clickbandit.live.engine import Engine, Operation
+from clickbandit.live.requests import (
+    Clicks,
+    DetailRequest,
+    FlushRequest,
+    FreezeRequest,
+    RankRequest,
+    Request,
+    ResetRequest,
+    Settings,
+    SettleRequest,
+    VerifyRequest,
+    VoidRequest,
+    check_horizon,
+    check_name,
+    check_positions,
+    click_request,
+    parse_duration,
+    rank_request,
+)
+from clickbandit.live.store import Reader, Store, open_store
 from clickbandit.live.types import (
+    MOST_NAME,
     Event,
     QueryDetail,
     QueryPage,
@@ -15,7 +46,168 @@ from clickbandit.live.types import (
     Stats,
     Verdict,
 )
+from clickbandit.live.views import holdout as holdout_view
+from clickbandit.live.views import summary
 from clickbandit.policies._base import Policy
+
+MOST_EVENTS = 10_000
+"""Events in one call."""
+MOST_PAGE = 1000
+"""Queries on one page."""
+
+log = logging.getLogger("clickbandit.live")
+
+
+class _Core:
+    """What both rankers share: requests are checked here, in the caller's thread."""
+
+    def __init__(
+        self,
+        store: str | Store,
+        *,
+        policy: Policy | str = "batchrank",
+        positions: int = 5,
+        horizon: int = 1_000_000,
+        window: str | float = "30m",
+        holdout: float = 0.0,
+        retention: str | float = "7d",
+        grace: int = 10,
+        seed: int = 0,
+        learners: int = 10_000,
+        most_queries: int = 1_000_000,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        if not 0 <= holdout <= 1:
+            raise InputError(f"holdout must be a share from 0 to 1, found {holdout!r}")
+        for name, value in (("grace", grace), ("learners", learners), ("most_queries", most_queries)):
+            if value < 1:
+                raise InputError(f"{name} must be at least 1, found {value!r}")
+        self._window = parse_duration(window, "window")
+        self._retention = parse_duration(retention, "retention")
+        self._check_retention(self._window)
+        self._algorithms = Algorithms()
+        settings = Settings(
+            self._algorithms.add(policy).name, check_positions(positions), check_horizon(horizon), None
+        )
+        self._settings = settings
+        self._clock = clock or time.time
+        self._store = open_store(store) if isinstance(store, str) else store
+        for name in self._store.policies():
+            try:
+                self._algorithms.add(name)
+            except InputError as error:
+                log.error("queries that learn with %s cannot be served: %s", name, error)
+        self._engine = Engine(
+            self._store,
+            self._algorithms,
+            settings,
+            Rules(self._window, holdout, grace, seed),
+            retention=self._retention,
+            learners=learners,
+            most_queries=most_queries,
+            clock=self._clock,
+        )
+        self._closing = threading.Lock()
+        self._closed = False
+        self._reader: Reader | None = None
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
+
+    def _check_retention(self, window: int) -> None:
+        if window > self._retention:
+            raise InputError(
+                "retention must be at least as long as the window, or clicks would have nowhere to go"
+            )
+
+    def rank_request(
+        self,
+        query: str,
+        items: Sequence[str],
+        positions: int | None,
+        id: str | None,
+        pinned: Mapping[str, int] | None,
+        excluded: Collection[str],
+    ) -> RankRequest:
+        return rank_request(query, items, positions, id, pinned, excluded, self._new_id())
+
+    def _new_id(self) -> str:
+        """A name that no other impression has. It begins with the time, so that new ones stand together on disk."""
+        return f"{int(self._clock() * 1000):012x}{os.urandom(10).hex()}"
+
+    def click_requests(self, events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
+        if len(events) > MOST_EVENTS:
+            raise InputError(f"at most {MOST_EVENTS:,} events can be given at once, found {len(events):,}")
+        return Clicks(tuple(map(click_request, events)))
+
+    def reset_request(
+        self,
+        query: str,
+        policy: Policy | str | None,
+        positions: int | None,
+        horizon: int | None,
+        window: str | float | None,
+    ) -> ResetRequest:
+        check_name(query, "query", MOST_NAME)
+        own_window = None if window is None else parse_duration(window, "window")
+        if own_window is not None:
+            self._check_retention(own_window)
+        default = self._settings
+        return ResetRequest(
+            query,
+            Settings(
+                default.policy if policy is None else self._algorithms.add(policy).name,
+                default.positions if positions is None else check_positions(positions),
+                default.horizon if horizon is None else check_horizon(horizon),
+                own_window,
+            ),
+        )
+
+    def submit(self, request: Request, future: Any, sink: Any) -> None:
+        self._engine.submit(Operation(request, future, sink))
+
+    def page(self, search: str, sort: SortKey, descending: bool, limit: int, offset: int) -> QueryPage:
+        """In the reader's thread."""
+        if sort not in get_args(SortKey):
+            raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {sort!r}")
+        if not 1 <= limit <= MOST_PAGE or offset < 0:
+            raise InputError(f"a page has 1 to {MOST_PAGE:,} queries from 0 on, found {limit} from {offset}")
+        rows, total = self._open_reader().queries(search, sort, descending, limit, offset)
+        return QueryPage([summary(row) for row in rows], total)
+
+    def totals(self) -> Stats:
+        """In the reader's thread."""
+        reader, counts = self._open_reader(), self._engine.counts
+        totals = reader.totals()
+        return Stats(
+            *totals[:9],
+            holdout_view(totals),
+            reader.size(),
+            ranked=dict(counts.ranked),
+            events=dict(counts.events),
+            failures=counts.failures,
+            batches=counts.batches,
+            operations=counts.operations,
+            loaded=counts.loaded,
+            learners=self._engine.n_learners,
+            waiting=self._engine.waiting,
+        )
+
+    def _open_reader(self) -> Reader:
+        if self._reader is None:
+            self._reader = self._store.reader()
+        return self._reader
+
+    def read(self, function: Callable[[], Any]) -> "Future[Any]":
+        return self._readers.submit(function)
+
+    def close(self) -> None:
+        with self._closing:
+            self._engine.close()
+            self._readers.shutdown(wait=True)
+            if self._reader is not None:
+                self._reader.close()
+            if not self._closed:
+                self._store.close()
+            self._closed = True
 
 
 class Ranker:
@@ -31,11 +223,19 @@ class Ranker:
     `most_queries` in the store. `clock` gives the seconds since 1970.
 
     Its methods may be called from any number of threads; each returns when what it did is on disk.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Ranker(f"sqlite:///{folder}/clicks.db", positions=2) as ranker:
+    ...     shown = ranker.rank("red shoes", ["A", "B", "C"])
+    ...     verdicts = [ranker.click(shown.id, shown.items[0]).verdict for _ in range(2)]
+    ...     settled = ranker.settle(shown.id)
+    >>> len(shown.items), verdicts, settled.clicked == shown.items[:1]
+    (2, ['accepted', 'duplicate'], True)
     """
 
     def __init__(
         self,
-        store: str,
+        store: str | Store,
         *,
         policy: Policy | str = "batchrank",
         positions: int = 5,
@@ -49,7 +249,25 @@ class Ranker:
         most_queries: int = 1_000_000,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._core = _Core(
+            store,
+            policy=policy,
+            positions=positions,
+            horizon=horizon,
+            window=window,
+            holdout=holdout,
+            retention=retention,
+            grace=grace,
+            seed=seed,
+            learners=learners,
+            most_queries=most_queries,
+            clock=clock,
+        )
+
+    def _do(self, request: Request) -> Any:
+        future: Future[Any] = Future()
+        self._core.submit(request, future, _resolve)
+        return future.result()
 
     def rank(
         self,
@@ -67,23 +285,23 @@ class Ranker:
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
         not shown; such a list is not learned from unless the rules provably change nothing.
         """
-        raise NotImplementedError
+        return cast(Shown, self._do(self._core.rank_request(query, items, positions, id, pinned, excluded)))
 
     def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
         """A click on an item of an impression. Without an `event_id`, repeating it changes nothing either."""
-        raise NotImplementedError
+        return self.events([Event(id, item, event_id)])[0]
 
     def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
         """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
-        raise NotImplementedError
+        return cast(list[Verdict], self._do(self._core.click_requests(events)))
 
     def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
-        raise NotImplementedError
+        return cast(Settlement, self._do(SettleRequest(check_name(id, "id"))))
 
     def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: its place in learning is given to another."""
-        raise NotImplementedError
+        return cast(Settlement, self._do(VoidRequest(check_name(id, "id"))))
 
     def queries(
         self,
@@ -95,19 +313,21 @@ class Ranker:
         offset: int = 0,
     ) -> QueryPage:
         """The queries whose name contains `search`, sorted, some of them at a time."""
-        raise NotImplementedError
+        self._do(FlushRequest())
+        page = self._core.read(lambda: self._core.page(search, sort, descending, limit, offset))
+        return cast(QueryPage, page.result())
 
     def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
-        raise NotImplementedError
+        return cast(QueryDetail, self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
 
     def freeze(self, query: str) -> QuerySummary:
         """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
-        raise NotImplementedError
+        return cast(QuerySummary, self._do(FreezeRequest(check_name(query, "query", MOST_NAME), True)))
 
     def unfreeze(self, query: str) -> QuerySummary:
         """Learn on from where it was."""
-        raise NotImplementedError
+        return cast(QuerySummary, self._do(FreezeRequest(check_name(query, "query", MOST_NAME), False)))
 
     def reset(
         self,
@@ -119,15 +339,21 @@ class Ranker:
         window: str | float | None = None,
     ) -> QuerySummary:
         """Start afresh, with these settings of the query's own, else with the ranker's; also before its first use."""
-        raise NotImplementedError
+        request = self._core.reset_request(query, policy, positions, horizon, window)
+        return cast(QuerySummary, self._do(request))
+
+    def verify(self, query: str) -> bool:
+        """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
+        return cast(bool, self._do(VerifyRequest(check_name(query, "query", MOST_NAME))))
 
     def stats(self) -> Stats:
         """Counts of everything."""
-        raise NotImplementedError
+        self._do(FlushRequest())
+        return cast(Stats, self._core.read(self._core.totals).result())
 
     def close(self) -> None:
         """Finish what was begun and release the store. What is not settled stays so until the store is opened again."""
-        raise NotImplementedError
+        self._core.close()
 
     def __enter__(self) -> Self:
         return self
@@ -139,11 +365,14 @@ class Ranker:
 
 
 class AsyncRanker:
-    """`Ranker` for asyncio: the same arguments and methods, to be awaited."""
+    """`Ranker` for asyncio: the same arguments and methods, to be awaited.
+
+    To construct one may take seconds (it compiles), so do that before the event loop serves anyone, or in a thread.
+    """
 
     def __init__(
         self,
-        store: str,
+        store: str | Store,
         *,
         policy: Policy | str = "batchrank",
         positions: int = 5,
@@ -157,7 +386,30 @@ class AsyncRanker:
         most_queries: int = 1_000_000,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._core = _Core(
+            store,
+            policy=policy,
+            positions=positions,
+            horizon=horizon,
+            window=window,
+            holdout=holdout,
+            retention=retention,
+            grace=grace,
+            seed=seed,
+            learners=learners,
+            most_queries=most_queries,
+            clock=clock,
+        )
+        self._sinks: dict[asyncio.AbstractEventLoop, Any] = {}
+
+    def _do(self, request: Request) -> "asyncio.Future[Any]":
+        loop = asyncio.get_running_loop()
+        sink = self._sinks.get(loop)
+        if sink is None:
+            sink = self._sinks[loop] = _LoopSink(loop)
+        future = loop.create_future()
+        self._core.submit(request, future, sink)
+        return future
 
     async def rank(
         self,
@@ -169,19 +421,20 @@ class AsyncRanker:
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
     ) -> Shown:
-        raise NotImplementedError
+        request = self._core.rank_request(query, items, positions, id, pinned, excluded)
+        return cast(Shown, await self._do(request))
 
     async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
-        raise NotImplementedError
+        return (await self.events([Event(id, item, event_id)]))[0]
 
     async def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
-        raise NotImplementedError
+        return cast(list[Verdict], await self._do(self._core.click_requests(events)))
 
     async def settle(self, id: str) -> Settlement:
-        raise NotImplementedError
+        return cast(Settlement, await self._do(SettleRequest(check_name(id, "id"))))
 
     async def void(self, id: str) -> Settlement:
-        raise NotImplementedError
+        return cast(Settlement, await self._do(VoidRequest(check_name(id, "id"))))
 
     async def queries(
         self,
@@ -192,16 +445,18 @@ class AsyncRanker:
         limit: int = 50,
         offset: int = 0,
     ) -> QueryPage:
-        raise NotImplementedError
+        await self._do(FlushRequest())
+        page = self._core.read(lambda: self._core.page(search, sort, descending, limit, offset))
+        return cast(QueryPage, await asyncio.wrap_future(page))
 
     async def query(self, query: str) -> QueryDetail:
-        raise NotImplementedError
+        return cast(QueryDetail, await self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
 
     async def freeze(self, query: str) -> QuerySummary:
-        raise NotImplementedError
+        return cast(QuerySummary, await self._do(FreezeRequest(check_name(query, "query", MOST_NAME), True)))
 
     async def unfreeze(self, query: str) -> QuerySummary:
-        raise NotImplementedError
+        return cast(QuerySummary, await self._do(FreezeRequest(check_name(query, "query", MOST_NAME), False)))
 
     async def reset(
         self,
@@ -212,13 +467,20 @@ class AsyncRanker:
         horizon: int | None = None,
         window: str | float | None = None,
     ) -> QuerySummary:
-        raise NotImplementedError
+        request = await asyncio.to_thread(  # a policy that is new here compiles
+            self._core.reset_request, query, policy, positions, horizon, window
+        )
+        return cast(QuerySummary, await self._do(request))
+
+    async def verify(self, query: str) -> bool:
+        return cast(bool, await self._do(VerifyRequest(check_name(query, "query", MOST_NAME))))
 
     async def stats(self) -> Stats:
-        raise NotImplementedError
+        await self._do(FlushRequest())
+        return cast(Stats, await asyncio.wrap_future(self._core.read(self._core.totals)))
 
     async def close(self) -> None:
-        raise NotImplementedError
+        await asyncio.to_thread(self._core.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -227,3 +489,23 @@ class AsyncRanker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class _LoopSink:
+    """Hands the answers of a batch to an event loop, all at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __call__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._loop.call_soon_threadsafe(_resolve, pairs)
+
+
+def _resolve(pairs: list[tuple[Any, Any]]) -> None:
+    for future, result in pairs:
+        if future.done():  # whoever waited was cancelled
+            continue
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

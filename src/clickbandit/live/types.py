@@ -4,7 +4,6 @@ Times are `datetime` in UTC here and RFC 3339 in JSON; positions are counted fro
 that the caller gave them. Values are NamedTuples, so that making one costs next to nothing.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -40,8 +39,17 @@ class Unknown(InputError):
     """There is no such query or impression, or it was pruned."""
 
 
+class LimitReached(InputError):
+    """There are as many queries as the ranker may have, and this would be another."""
+
+
 class StoreError(Exception):
     """The store failed. Nothing of the operation was done; `rank` never raises this but serves the given order."""
+
+    def __init__(self, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.retry = retry
+        """Whether to try again at once: the failure came of what others did at the same time."""
 
 
 class Closed(StoreError):
@@ -91,8 +99,6 @@ class Settlement(NamedTuple):
 
     id: str
     outcome: Outcome
-    learned: bool
-    """Whether the policy was told: not if the list was not its own, or it started afresh since."""
     clicked: tuple[str, ...]
     """The items that were clicked in time, in the order shown."""
 
@@ -170,7 +176,7 @@ class QueryDetail(NamedTuple):
     records: int
     """The number of the last record in the query's log."""
     holdout: Holdout | None
-    """None unless impressions were held out."""
+    """None until both sides have two settled impressions."""
 
 
 class Stats(NamedTuple):
@@ -204,14 +210,3 @@ class Stats(NamedTuple):
     """Learners in memory."""
     waiting: int
     """Operations that wait for their batch."""
-
-
-class Rules(NamedTuple):
-    """Business rules of one request."""
-
-    pinned: dict[str, int]
-    """Item to position, counted from 1."""
-    excluded: frozenset[str]
-
-
-Items = Sequence[str]

@@ -1,0 +1,89 @@
+"""A policy, ready to run live: its functions, compiled once when the ranker starts."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba.core.errors import NumbaError
+
+from clickbandit.compilation import specialise
+from clickbandit.errors import InputError
+from clickbandit.kernel import is_compiled
+from clickbandit.policies import _optional
+from clickbandit.policies._base import Policy, parse_policy
+
+_TRIAL_HORIZON = 1000
+
+
+class Algorithm:
+    """What a learner calls: the kernels of a policy, and the optional functions that it has."""
+
+    def __init__(self, policy: Policy) -> None:
+        if policy.knows:
+            raise InputError(
+                f"{policy.name} must be told the users' {', '.join(policy.knows)}, which only a simulation knows: "
+                "choose another policy"
+            )
+        self.policy = policy
+        self.name = str(policy)
+        optional = [name for name in ("void", "propensity") if policy.has(name)]
+        kernels = specialise(
+            "clickbandit.live.kernels",
+            compiled=policy.compiled and all(is_compiled(policy.function(name)) for name in optional),
+            policy=policy.part("rank", "update"),
+            void=policy.part("void") if "void" in optional else _optional,
+            propensity=policy.part("propensity") if "propensity" in optional else _optional,
+        )
+        self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
+        self.states_chances = "propensity" in optional
+        self.memo_size = policy.function("memo_size")
+        self.best = policy.function("best")
+        self.describe = policy.function("describe") if policy.has("describe") else None
+        self.admit = policy.function("admit") if policy.has("admit") else None
+        self.retire = policy.function("retire") if policy.has("retire") else None
+        self.renumber = policy.function("renumber") if policy.has("renumber") else None
+
+    def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
+        """The state before the first list."""
+        return self.policy.start(n_items, n_positions, horizon=horizon)
+
+    @cached_property
+    def state_class(self) -> Any:
+        return type(self.start(1, 1, _TRIAL_HORIZON))
+
+    def warm_up(self) -> None:
+        """Compile, or load what was compiled, and say in one sentence if the policy cannot run."""
+        try:
+            state = self.start(3, 2, _TRIAL_HORIZON)
+            rng = np.random.Generator(np.random.SFC64(0))
+            ranking, clicks = np.zeros(2, np.int64), np.zeros(2, np.int64)
+            memo, chances = np.zeros(self.memo_size(3, 2)), np.zeros(2)
+            self.serve(state, rng, ranking, memo, chances)
+            self.give_back(state, ranking, memo)
+            self.serve(state, rng, ranking, memo, chances)
+            self.learn(state, ranking, clicks, memo)
+            self.best(state, ranking)
+        except NumbaError as error:
+            raise InputError(f"{self.name}: it cannot be compiled: {error}") from error
+        except Exception as error:
+            raise InputError(f"{self.name}: it cannot run: {type(error).__name__}: {error}") from error
+
+
+class Algorithms:
+    """Every policy in use, by its spelling."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Algorithm] = {}
+
+    def add(self, policy: Policy | str) -> Algorithm:
+        """A policy that is ready to run; compiled now if it was not."""
+        if isinstance(policy, str):
+            if policy in self._known:
+                return self._known[policy]
+            policy = parse_policy(policy)
+        name = str(policy)
+        if name not in self._known:
+            algorithm = Algorithm(policy)
+            algorithm.warm_up()
+            self._known[name] = algorithm
+        return self._known[name]

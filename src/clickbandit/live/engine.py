@@ -1,0 +1,377 @@
+"""The thread that does everything: takes what was asked meanwhile, commits it in one transaction, and then answers.
+
+Waiting for the disk is shared by all who wait (group commit). If a batch fails nothing of it is acknowledged: the
+learners that it touched are forgotten, to be made anew from the store, and those who wanted a list get their items in
+the order given.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from clickbandit.errors import InputError
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.batch import Batch, LearnerError, Rules, arrange
+from clickbandit.live.learner import Learner
+from clickbandit.live.requests import (
+    Click,
+    Clicks,
+    FlushRequest,
+    RankRequest,
+    Request,
+    ResetRequest,
+    Settings,
+    SettleRequest,
+    VoidRequest,
+)
+from clickbandit.live.store import NewQuery, QueryRow, Store
+from clickbandit.live.types import Closed, EventVerdict, Shown, Source, StoreError, Verdict
+
+MOST_WAITING = 20_000
+"""Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
+_MOST_OPERATIONS = 256
+_MOST_EVENTS = 2000
+"""In one batch, so that nobody waits long for it."""
+_MOST_DUE = 500
+_IDLE = 0.5
+"""Seconds between two looks at what is due when there is nothing else to do."""
+_PRUNE_ROWS = 1000
+_PRUNE_PAUSE = 1.0
+_PRUNE_AGAIN = 0.1
+"""Seconds between two prunings, when the last one found little and when it found enough."""
+_ATTEMPTS = 3
+
+log = logging.getLogger("clickbandit.live")
+
+Sink = Callable[[list[tuple[Any, Any]]], None]
+"""Takes pairs of a future and its result, which is an exception if the operation failed."""
+
+
+class Operation(NamedTuple):
+    """Something to do, and where to say that it is done."""
+
+    request: Request
+    future: Any
+    sink: Sink
+
+
+class Counts:
+    """What happened since the ranker was started."""
+
+    def __init__(self) -> None:
+        self.ranked: Counter[Source] = Counter()
+        self.events: Counter[EventVerdict] = Counter()
+        self.failures = 0
+        self.batches = 0
+        self.operations = 0
+        self.loaded = 0
+
+
+class Engine:
+    """Serves one store with one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        algorithms: Algorithms,
+        settings: Settings,
+        rules: Rules,
+        *,
+        retention: int,
+        learners: int,
+        most_queries: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self.counts = Counts()
+        self._store = store
+        self._algorithms = algorithms
+        self._settings = settings
+        self._rules = rules
+        self._retention = retention
+        self._most_learners = learners
+        self._most_queries = most_queries
+        self._clock = clock
+        self._now = 0
+        self._learners: OrderedDict[int, Learner] = OrderedDict()
+        self._queue: SimpleQueue[Operation | None] = SimpleQueue()
+        self._more_due = False
+        self._disowned: set[str] = set()
+        self._prune_at = 0.0
+        self._closing = False
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._work, name="clickbandit-live", daemon=True)
+        self._thread.start()
+
+    # --- from any thread ------------------------------------------------------------------------------------
+
+    def submit(self, operation: Operation) -> None:
+        """Have something done."""
+        if self._queue.qsize() >= MOST_WAITING:
+            refusal = self._refusal(operation.request, StoreError("too many operations are waiting"))
+            self._count([refusal])
+            self._deliver([operation], [refusal])
+            return
+        with self._gate:
+            if self._closing:
+                raise Closed("the ranker is closed")
+            self._queue.put(operation)
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
+    @property
+    def n_learners(self) -> int:
+        return len(self._learners)
+
+    def close(self) -> None:
+        """Do what was asked so far, and stop."""
+        with self._gate:
+            if not self._closing:
+                self._closing = True
+                self._queue.put(None)
+        self._thread.join()
+
+    # --- in its own thread ----------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        open_ = True
+        while open_:
+            operations, open_ = self._take()
+            try:
+                self._serve(operations)
+            except Exception:  # a mistake here must not leave everyone waiting for ever
+                log.exception("a batch failed for an unknown reason")
+                self._fail(operations, StoreError("the ranker failed"))
+            self._prune()
+
+    def _take(self) -> tuple[list[Operation], bool]:
+        """What waits, but not too much of it; and whether more may come."""
+        operations: list[Operation] = []
+        events = 0
+        try:
+            operation = self._queue.get(timeout=0 if self._more_due else _IDLE)
+            while operation is not None:
+                operations.append(operation)
+                if isinstance(operation.request, Clicks):
+                    events += len(operation.request.events)
+                if len(operations) >= _MOST_OPERATIONS or events >= _MOST_EVENTS:
+                    return operations, True
+                operation = self._queue.get_nowait()
+            return operations, False
+        except Empty:
+            return operations, True
+
+    def _serve(self, operations: list[Operation]) -> None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                results = self._transact([operation.request for operation in operations])
+            except StoreError as error:
+                if error.retry and attempt + 1 < _ATTEMPTS:
+                    continue
+                self._fail(operations, error)
+                return
+            if self._more_due:
+                for operation, result in zip(operations, results, strict=True):
+                    if isinstance(operation.request, FlushRequest) and result is None:
+                        self._queue.put(operation)
+                done = [
+                    (operation, result)
+                    for operation, result in zip(operations, results, strict=True)
+                    if not isinstance(operation.request, FlushRequest)
+                ]
+                operations, results = [operation for operation, _ in done], [result for _, result in done]
+            self._count(results)
+            self._deliver(operations, results)
+            return
+
+    def _transact(self, requests: Sequence[Request]) -> list[Any]:
+        """Do all of it in one transaction; a result or an exception for each."""
+        store = self._store
+        now = self._now = max(self._now, int(self._clock() * 1000))
+        touched: Collection[QueryRow] = ()
+        committing = False
+        try:
+            store.begin()
+            due = store.due(now, _MOST_DUE)
+            names, ids, keys = _concerns(requests)
+            new = self._new_queries(requests, now)
+            locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._most_queries)
+            touched = locked.queries.values()
+            batch = Batch(
+                locked,
+                self._rules,
+                now,
+                algorithms=self._algorithms,
+                learners=self._learners,
+                load=self._load,
+                known_events=store.known_events(keys) if keys else set(),
+            )
+            for id in self._disowned:
+                batch.disown(id)
+            for id in due:
+                batch.settle_due(id)
+            results = [self._execute(batch, request) for request in requests]
+            changes = batch.changes()
+            if changes:
+                store.save(changes)
+                committing = True
+                store.commit()
+            else:
+                store.rollback()
+        except BaseException:
+            store.rollback()
+            if committing:  # who knows: these were answered otherwise than they may have been stored
+                self._disowned.update(request.id for request in requests if isinstance(request, RankRequest))
+            for row in touched:
+                self._learners.pop(row.id, None)
+            raise
+        self._disowned.clear()
+        self._more_due = len(due) == _MOST_DUE
+        for row in touched:
+            if row.id in self._learners:
+                self._learners.move_to_end(row.id)
+        while len(self._learners) > self._most_learners:
+            self._learners.popitem(last=False)
+        self.counts.batches += 1
+        self.counts.operations += len(requests)
+        return results
+
+    def _execute(self, batch: Batch, request: Request) -> Any:
+        try:
+            return batch.execute(request)
+        except StoreError:
+            raise
+        except InputError as error:
+            return error
+        except LearnerError as error:
+            self.counts.failures += 1
+            return self._refusal(request, StoreError(str(error)))
+        except Exception as error:
+            log.exception("an operation failed")
+            self.counts.failures += 1
+            return self._refusal(request, StoreError(f"{type(error).__name__}: {error}"))
+
+    def _new_queries(self, requests: Iterable[Request], now: int) -> list[NewQuery]:
+        """The queries that these requests are about, should they be new."""
+        new = {}
+        defaults = self._settings
+        for request in requests:
+            if isinstance(request, RankRequest):
+                positions = request.positions or defaults.positions
+                new[request.query] = NewQuery(
+                    request.query, defaults.policy, positions, defaults.horizon, None, now
+                )
+            elif isinstance(request, ResetRequest):
+                new[request.query] = NewQuery(request.query, *request.settings, now)
+        return list(new.values())
+
+    def _load(self, row: QueryRow, pending: Iterable[bytes], whole: bool) -> Learner:
+        """A learner as of a query's last record: what is in memory, or a snapshot, and the records after it.
+
+        With `whole` from the beginning of the log.
+        """
+        learner = None if whole else self._learners.get(row.id)
+        if learner is not None:
+            try:
+                return self._replay(learner, row, pending)
+            except Exception:  # it is behind by more than the log has, or a policy left it half changed
+                self._learners.pop(row.id, None)
+        self.counts.loaded += 1
+        snapshot = self._store.snapshot(row.id, oldest=whole)
+        if snapshot is None:
+            learner = Learner(row.name, self._algorithms)
+        else:
+            learner = Learner.from_bytes(row.name, self._algorithms, snapshot.state)
+        return self._replay(learner, row, pending)
+
+    def _replay(self, learner: Learner, row: QueryRow, pending: Iterable[bytes]) -> Learner:
+        for entry in self._store.log(row.id, learner.number):
+            learner.replay(entry.records)
+        for records in pending:
+            learner.replay(records)
+        if learner.number != row.number:
+            raise LearnerError(f"the log must go to record {row.number}, found {learner.number}")
+        return learner
+
+    def _prune(self) -> None:
+        """Forget what is old, a little at a time."""
+        if time.monotonic() < self._prune_at:
+            return
+        found = 0
+        try:
+            found = self._store.prune(self._now - self._retention, _PRUNE_ROWS)
+        except StoreError:
+            self._store.rollback()
+            self.counts.failures += 1
+        self._prune_at = time.monotonic() + (_PRUNE_AGAIN if found >= _PRUNE_ROWS else _PRUNE_PAUSE)
+
+    # --- answers --------------------------------------------------------------------------------------------
+
+    def _fail(self, operations: list[Operation], error: StoreError) -> None:
+        log.error("a batch of %d operations failed: %s", len(operations), error)
+        self.counts.failures += 1
+        results = [self._refusal(operation.request, error) for operation in operations]
+        self._count(results)
+        self._deliver(operations, results)
+
+    def _refusal(self, request: Request, error: StoreError) -> Any:
+        """What to say when nothing was done: to those who want a list, the order given."""
+        if not isinstance(request, RankRequest):
+            return error
+        shown = arrange(request.items, request, request.positions or self._settings.positions)
+        return Shown(
+            request.id,
+            request.query,
+            tuple(shown),
+            (1.0,) * len(shown),
+            self._settings.policy,
+            "fallback",
+            datetime.fromtimestamp(self._now / 1000, UTC),
+        )
+
+    def _count(self, results: Iterable[Any]) -> None:
+        for result in results:
+            if isinstance(result, Shown):
+                self.counts.ranked[result.source] += 1
+            elif isinstance(result, list):
+                for verdict in result:
+                    if isinstance(verdict, Verdict):
+                        self.counts.events[verdict.verdict] += 1
+
+    def _deliver(self, operations: Sequence[Operation], results: Sequence[Any]) -> None:
+        sinks: dict[Sink, list[tuple[Any, Any]]] = {}
+        for operation, result in zip(operations, results, strict=True):
+            sinks.setdefault(operation.sink, []).append((operation.future, result))
+        for sink, pairs in sinks.items():
+            try:
+                sink(pairs)
+            except RuntimeError:  # an event loop that was closed: nobody waits any more
+                log.warning("%d answers found nobody who waits for them", len(pairs))
+
+
+def _concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
+    """The queries, impressions and events that a batch is about."""
+    names: set[str] = set()
+    ids: set[str] = set()
+    keys: list[str] = []
+    for request in requests:
+        if isinstance(request, RankRequest):
+            names.add(request.query)
+            if not request.is_new:
+                ids.add(request.id)
+        elif isinstance(request, Clicks):
+            for event in request.events:
+                if isinstance(event, Click):
+                    ids.add(event.impression)
+                    keys.append(event.key)
+        elif isinstance(request, SettleRequest | VoidRequest):
+            ids.add(request.id)
+        elif not isinstance(request, FlushRequest):
+            names.add(request.query)
+    return names, ids, keys

@@ -1,0 +1,308 @@
+"""What is learned about one query: a policy's state, changed by numbered records and by nothing else.
+
+No clock, no files: the same records give the same bytes, here, in another process, and when the log is replayed.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.live import records
+from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
+from clickbandit.live.types import MOST_ITEMS
+from clickbandit.randomness import generators
+
+_HEAD = struct.Struct("<I")
+
+
+class Feedback(NamedTuple):
+    """A list that was shown, in the numbers that items have now."""
+
+    ranking: bytes
+    memo: bytes
+    complete: bool
+    """Whether all of its items are still there; else there is nothing to learn from."""
+
+
+class Learner:
+    """A query's learner. Before its first start it has no items and no state."""
+
+    __slots__ = (
+        "_algorithms",
+        "algorithm",
+        "chances",
+        "generation",
+        "horizon",
+        "index",
+        "items",
+        "memo",
+        "missing",
+        "number",
+        "positions",
+        "query",
+        "ranking",
+        "rng",
+        "seed",
+        "state",
+        "version",
+    )
+    algorithm: Algorithm
+    state: Any
+    rng: np.random.Generator
+    ranking: IntArray
+    memo: FloatArray
+    chances: FloatArray
+
+    def __init__(self, query: str, algorithms: Algorithms) -> None:
+        self._algorithms = algorithms
+        self.query = query
+        self.number = 0
+        """The number of the last record."""
+        self.generation = 0
+        """How often it was started."""
+        self.version = 0
+        """How often items came or went, ever."""
+        self.positions = 0
+        self.horizon = 0
+        self.seed = 0
+        self.items: list[str] = []
+        """The names of the items by their numbers."""
+        self.index: dict[str, int] = {}
+        self.missing: dict[str, int] = {}
+        """How many requests in a row left an item out."""
+
+    @classmethod
+    def blank(cls, query: str, algorithms: Algorithms, number: int, generation: int) -> "Learner":
+        """One that knows nothing, in place of one that cannot be loaded: it is to be started again."""
+        self = cls(query, algorithms)
+        self.number, self.generation = number, generation
+        return self
+
+    # --- what changes it ------------------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> None:
+        """Do what a record says."""
+        match record:
+            case Rank():
+                self.rank()
+            case Settle(ranking, clicks, memo):
+                self.settle(ranking, clicks, memo)
+            case Void(ranking, memo):
+                self.void(ranking, memo)
+            case Start():
+                self.start(record)
+            case Items():
+                self.change(record)
+
+    def replay(self, log: bytes) -> None:
+        for record in records.read(log):
+            self.apply(record)
+
+    def rank(self) -> None:
+        """Make a list: `ranking`, `memo` and `chances` are its own until the next one."""
+        self.number += 1
+        self.algorithm.serve(self.state, self.rng, self.ranking, self.memo, self.chances)
+
+    def settle(self, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+        self.number += 1
+        self.algorithm.learn(self.state, ranking, clicks, memo)
+
+    def void(self, ranking: IntArray, memo: FloatArray) -> None:
+        self.number += 1
+        self.algorithm.give_back(self.state, ranking, memo)
+
+    def start(self, record: Start) -> None:
+        self.number += 1
+        self.generation += 1
+        self.version += 1
+        self.algorithm = self._algorithms.add(record.policy)
+        self.positions, self.horizon, self.seed = record.positions, record.horizon, record.seed
+        self.missing = {}
+        self._name(list(record.items))
+        if self.items:
+            self.state = self.algorithm.start(len(self.items), self.shown, self.horizon)
+            self.rng, _ = generators(self.seed, self.query, "live", self.algorithm.name, self.generation - 1)
+        self._make_room()
+
+    def change(self, record: Items) -> None:
+        self.number += 1
+        self.missing = dict(record.missing)
+        if not record.new and not record.gone:
+            return
+        self.version += 1
+        # new ones first: the policy must never have fewer items than positions
+        if record.new:
+            assert self.algorithm.admit is not None
+            self.state = self.algorithm.admit(self.state, len(record.new))
+            self._name(self.items + record.new)
+        for name in record.gone:
+            assert self.algorithm.retire is not None
+            item = self.index[name]
+            self.state = self.algorithm.retire(self.state, item)
+            self._name(self.items[:item] + self.items[item + 1 :])
+        self._make_room()
+
+    def _name(self, items: list[str]) -> None:
+        self.items = items
+        self.index = {name: item for item, name in enumerate(items)}
+
+    def _make_room(self) -> None:
+        self.ranking = np.zeros(self.shown, np.int64)
+        self.chances = np.zeros(self.shown)
+        size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
+        self.memo = np.zeros(size)
+
+    # --- what it says ---------------------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> int:
+        """How many items its lists have: as many as positions unless there are fewer."""
+        return min(self.positions, len(self.items))
+
+    def best(self) -> list[str]:
+        """The list that it would show if it stopped exploring now."""
+        if not self.items:
+            return []
+        ranking = np.zeros(self.shown, np.int64)
+        self.algorithm.best(self.state, ranking)
+        return [self.items[item] for item in ranking]
+
+    def describe(self) -> dict[str, Any]:
+        """What the policy says of its state, with the names of items."""
+        if not self.items or self.algorithm.describe is None:
+            return {}
+        learned: dict[str, Any] = self.algorithm.describe(self.state)
+        for entry in learned.get("items", ()):
+            entry["item"] = self.items[entry["item"]]
+        for group in learned.get("groups", ()):
+            group["items"] = [self.items[item] for item in group["items"]]
+        return learned
+
+    def never_shows(self, items: Sequence[str]) -> bool:
+        """Whether these items stand in no list that the policy could make now."""
+        groups = self.describe().get("groups")
+        if groups is None:
+            return False
+        shown = {item for group in groups if "first" in group for item in group["items"]}
+        return shown.isdisjoint(items)
+
+    def always_shows(self, item: str, position: int) -> bool:
+        """Whether every list that the policy could make now has the item at this position."""
+        groups = self.describe().get("groups", ())
+        return any(
+            group.get("first") == group.get("last") == position and group["items"] == [item]
+            for group in groups
+        )
+
+    # --- items that come and go -----------------------------------------------------------------------------
+
+    def plan(self, items: Sequence[str], grace: int) -> Start | Items | None:
+        """What a request for these items changes, if anything.
+
+        New items enter at once. An item that is left out leaves after `grace` such requests in a row. A policy that
+        cannot do either starts afresh with the items at hand; so does a query whose lists become shorter or longer,
+        or that had a single item, or none of the items.
+        """
+        new = [item for item in items if item not in self.index]
+        if not new and not self.missing and len(items) == len(self.items):
+            return None
+        present = set(items)
+        missing = {item: self.missing.get(item, 0) + 1 for item in self.items if item not in present}
+        gone = [item for item, times in missing.items() if times >= grace]
+        if len(self.items) + len(new) - len(gone) > MOST_ITEMS:
+            gone = list(missing)
+        for item in gone:
+            del missing[item]
+        n_items = len(self.items) + len(new) - len(gone)
+        if (
+            len(new) == len(items)
+            or (new and (self.algorithm.admit is None or len(self.items) == 1))
+            or (gone and self.algorithm.retire is None)
+            or min(self.positions, n_items) != self.shown
+        ):
+            return Start(self.algorithm.name, self.positions, self.horizon, self.seed, list(items))
+        return Items(new, gone, missing) if new or gone or missing != self.missing else None
+
+    def feedback(self, version: int, ranking: bytes, names: Sequence[str], memo: bytes) -> Feedback | None:
+        """A list that was made at some version of the items, in the numbers that they have now.
+
+        None if the policy cannot use its memo any more.
+        """
+        if version == self.version:
+            return Feedback(ranking, memo, complete=True)
+        now = np.array([self.index.get(name, -1) for name in names], np.int64)
+        if self.algorithm.renumber is not None:
+            carried = np.frombuffer(memo).copy()
+            self.algorithm.renumber(carried, np.frombuffer(ranking, "<i2").astype(np.int64), now)
+            memo = carried.tobytes()
+        if len(memo) != self.memo.nbytes:
+            return None
+        return Feedback(now.astype("<i2").tobytes(), memo, complete=bool((now >= 0).all()))
+
+    # --- as bytes -------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its snapshot has."""
+        arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()
+        return 1000 + sum(array.nbytes for array in arrays)
+
+    def to_bytes(self) -> bytes:
+        """Everything that its future depends on."""
+        header: dict[str, Any] = {
+            "number": self.number,
+            "generation": self.generation,
+            "version": self.version,
+            "positions": self.positions,
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "items": self.items,
+            "missing": self.missing,
+        }
+        arrays = []
+        if self.generation:
+            header["policy"] = self.algorithm.name
+        if self.items:
+            header["rng"] = self.rng.bit_generator.state
+            header["state"] = fields = {}
+            for name, value in self.state._asdict().items():
+                if isinstance(value, np.ndarray):
+                    fields[name] = [value.dtype.str, value.shape]
+                    arrays.append(value.tobytes())
+                else:
+                    fields[name] = value
+        written = json.dumps(header, default=lambda value: value.tolist(), ensure_ascii=False).encode()
+        return b"".join([_HEAD.pack(len(written)), written, *arrays])
+
+    @classmethod
+    def from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
+        (length,) = _HEAD.unpack_from(snapshot)
+        at = _HEAD.size + length
+        header = json.loads(snapshot[_HEAD.size : at])
+        self = cls(query, algorithms)
+        for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing"):
+            setattr(self, name, header[name])
+        self._name(header["items"])
+        if self.generation:
+            self.algorithm = algorithms.add(header["policy"])
+            self._make_room()
+        if self.items:
+            values = {}
+            for name, value in header["state"].items():
+                if isinstance(value, list):
+                    dtype, shape = np.dtype(value[0]), value[1]
+                    n = int(np.prod(shape, dtype=np.int64))
+                    values[name] = np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy()
+                    at += values[name].nbytes
+                else:
+                    values[name] = value
+            self.state = self.algorithm.state_class(**values)
+            bit_generator = np.random.SFC64(0)
+            bit_generator.state = header["rng"]
+            self.rng = np.random.Generator(bit_generator)
+        return self

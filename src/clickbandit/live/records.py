@@ -1,0 +1,119 @@
+"""The log of a query: all that ever changed what its policy knows, in order, as bytes.
+
+A record is a byte that says its kind and what follows from that. Records are numbered from 1 by their place in the
+log; a row of the store holds those that one transaction added.
+
+    rank     nothing more: the list follows from the state and its generator
+    settle   the list, its clicks and its memo, as `update` gets them
+    void     the list and its memo, as `void` gets them
+    start    JSON: the policy and its settings, and the items; learning starts afresh
+    items    JSON: the items that are new, those that are gone, and how often in a row those at hand were missing
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray
+
+RANK = b"\x01"
+_RANK, _SETTLE, _VOID, _START, _ITEMS = range(1, 6)
+_SETTLE_HEAD = struct.Struct("<BBHQ")
+_VOID_HEAD = struct.Struct("<BBH")
+_TEXT_HEAD = struct.Struct("<BI")
+
+
+class Rank(NamedTuple):
+    """A list was made."""
+
+
+class Settle(NamedTuple):
+    """An impression's clicks were learned from."""
+
+    ranking: IntArray
+    clicks: IntArray
+    memo: FloatArray
+
+
+class Void(NamedTuple):
+    """An impression was not seen, or its clicks cannot be learned from. Items that are gone since are -1."""
+
+    ranking: IntArray
+    memo: FloatArray
+
+
+class Start(NamedTuple):
+    """Learning starts afresh."""
+
+    policy: str
+    positions: int
+    horizon: int
+    seed: int
+    items: list[str]
+
+
+class Items(NamedTuple):
+    """Items came or went."""
+
+    new: list[str]
+    gone: list[str]
+    missing: dict[str, int]
+    """How many requests in a row left an item out that is not gone yet."""
+
+
+Record = Rank | Settle | Void | Start | Items
+
+
+def settle(ranking: bytes, clicks: int, memo: bytes) -> bytes:
+    """`ranking` as 16-bit numbers, `clicks` as bits by position, `memo` as it is."""
+    return _SETTLE_HEAD.pack(_SETTLE, len(ranking) // 2, len(memo) // 8, clicks) + ranking + memo
+
+
+def void(ranking: bytes, memo: bytes) -> bytes:
+    return _VOID_HEAD.pack(_VOID, len(ranking) // 2, len(memo) // 8) + ranking + memo
+
+
+def text(record: Start | Items) -> bytes:
+    written = json.dumps(record._asdict(), ensure_ascii=False).encode()
+    return _TEXT_HEAD.pack(_START if isinstance(record, Start) else _ITEMS, len(written)) + written
+
+
+def read(log: bytes) -> Iterator[Record]:
+    """The records in a row of the log."""
+    at = 0
+    while at < len(log):
+        kind = log[at]
+        if kind == _RANK:
+            at += 1
+            yield Rank()
+        elif kind in (_SETTLE, _VOID):
+            head = _SETTLE_HEAD if kind == _SETTLE else _VOID_HEAD
+            _, n_positions, n_memo, *clicked = head.unpack_from(log, at)
+            at += head.size
+            ranking = np.frombuffer(log, "<i2", n_positions, at).astype(np.int64)
+            at += 2 * n_positions
+            memo = np.frombuffer(log, "<f8", n_memo, at).copy()
+            at += 8 * n_memo
+            yield Settle(ranking, bits(clicked[0], n_positions), memo) if clicked else Void(ranking, memo)
+        elif kind in (_START, _ITEMS):
+            _, length = _TEXT_HEAD.unpack_from(log, at)
+            at += _TEXT_HEAD.size
+            values: dict[str, Any] = json.loads(log[at : at + length])
+            at += length
+            yield Start(**values) if kind == _START else Items(**values)
+        else:
+            raise ValueError(
+                f"a record of kind {kind} at byte {at} of the log: it is damaged, or of a later version"
+            )
+
+
+def bits(mask: int, n: int) -> IntArray:
+    """The lowest bits of a number, as an array of zeros and ones.
+
+    >>> bits(5, 4).tolist()
+    [1, 0, 1, 0]
+    """
+    return np.array([mask >> k & 1 for k in range(n)], np.int64)

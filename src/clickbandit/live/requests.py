@@ -1,0 +1,278 @@
+"""Operations, checked before they reach the engine, so that what is wrong with one is no matter for others."""
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from clickbandit.errors import InputError
+from clickbandit.live.types import (
+    MOST_ID,
+    MOST_ITEMS,
+    MOST_NAME,
+    MOST_POSITIONS,
+    Event,
+    Verdict,
+)
+
+LEAST_HORIZON = 5
+_DERIVED = "\x1f"
+"""Begins the key of an event that came without an id of its own."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Settings(NamedTuple):
+    """What a query is learned with."""
+
+    policy: str
+    """Its spelling."""
+    positions: int
+    horizon: int
+    window: int | None
+    """Milliseconds."""
+
+
+class RankRequest(NamedTuple):
+    """A list is wanted."""
+
+    query: str
+    items: tuple[str, ...]
+    positions: int | None
+    id: str
+    is_new: bool
+    """Whether the id was made up for this request, so that no impression can have it."""
+    pinned: dict[str, int]
+    excluded: frozenset[str]
+    body: bytes
+
+
+class Click(NamedTuple):
+    """An event that can be looked at."""
+
+    impression: str
+    item: str
+    key: str
+    event_id: str | None
+    timestamp: str | None
+
+
+def check_name(value: object, what: str, most: int = MOST_ID) -> str:
+    """A name that every store can keep."""
+    if not isinstance(value, str):
+        raise InputError(f"{what} must be text, found {type(value).__name__}")
+    if not 1 <= len(value) <= most:
+        raise InputError(f"{what} must have from 1 to {most:,} characters, found {len(value):,}")
+    if "\0" in value or not _is_encodable(value):
+        raise InputError(f"{what} must be Unicode text without zero characters, found {value[:50]!a}")
+    return value
+
+
+def _is_encodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_positions(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_POSITIONS:
+        raise InputError(f"positions must be a whole number from 1 to {MOST_POSITIONS}, found {value!r}")
+    return value
+
+
+def check_horizon(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not LEAST_HORIZON <= value <= 10**15:
+        raise InputError(f"horizon must be a whole number from {LEAST_HORIZON} to 10^15, found {value!r}")
+    return value
+
+
+def parse_duration(value: object, what: str) -> int:
+    """Milliseconds, from seconds or from text with a unit.
+
+    >>> parse_duration("30m", "window")
+    1800000
+    """
+    seconds = math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = value
+    elif isinstance(value, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", value.strip())
+        if found:
+            seconds = float(found[1]) * _UNITS[found[2]]
+    if not 0 <= seconds <= 3650 * _UNITS["d"]:
+        raise InputError(
+            f'{what} must be seconds or text such as "90s", "30m", "12h" or "2d", found {value!r}'
+        )
+    return round(seconds * 1000)
+
+
+def rank_request(
+    query: str,
+    items: Sequence[str],
+    positions: int | None,
+    id: str | None,
+    pinned: Mapping[str, int] | None,
+    excluded: Collection[str],
+    new_id: str,
+) -> RankRequest:
+    """A request for a list, if it is in order."""
+    if isinstance(items, (str, bytes)) or not isinstance(items, (list, tuple)):
+        raise InputError(f"items must be a list of names, found {type(items).__name__}")
+    if len(items) > MOST_ITEMS:
+        raise InputError(f"a list may be made of at most {MOST_ITEMS:,} items, found {len(items):,}")
+    check_name(query, "query", MOST_NAME)
+    parts = [query, "" if positions is None else str(check_positions(positions)), *items]
+    try:
+        text = "\0".join(parts)
+        encoded = text.encode()
+        in_order = text.count("\0") == len(parts) - 1 and max(map(len, items), default=1) <= MOST_ID
+        in_order = in_order and "" not in items and len(set(items)) == len(items)
+    except (TypeError, UnicodeEncodeError):
+        in_order = False
+    if not in_order:
+        _explain(items)
+    pins = dict(pinned) if pinned else {}
+    left_out = frozenset(excluded) if excluded else frozenset[str]()
+    if pins or left_out:
+        _check_rules(items, pins, left_out)
+        encoded += b"\0\0" + json.dumps([sorted(pins.items()), sorted(left_out)]).encode()
+    return RankRequest(
+        query,
+        tuple(items),
+        positions,
+        new_id if id is None else check_name(id, "id"),
+        id is None,
+        pins,
+        left_out,
+        blake2b(encoded, digest_size=16).digest(),
+    )
+
+
+def _explain(items: Sequence[object]) -> None:
+    """Say what is wrong with a list of items."""
+    for item in items:
+        check_name(item, "an item")
+    repeated = next(item for i, item in enumerate(items) if item in items[:i])
+    raise InputError(f"items must be different, found {repeated!r} twice")
+
+
+def _check_rules(items: Sequence[str], pinned: dict[str, int], excluded: frozenset[str]) -> None:
+    for item, position in pinned.items():
+        if item not in items:
+            raise InputError(f"a pinned item must be one of the items, found {item!r}")
+        if item in excluded:
+            raise InputError(f"an item is either pinned or excluded, found {item!r} in both")
+        check_positions(position)
+    if len(set(pinned.values())) < len(pinned):
+        raise InputError(f"pinned items must have positions of their own, found {pinned}")
+    for item in excluded:
+        check_name(item, "an excluded item")
+
+
+def click_request(event: Event | Mapping[str, Any]) -> Click | Verdict:
+    """An event that can be looked at, or the verdict that it cannot."""
+    event_id = None
+    try:
+        if isinstance(event, Event):
+            given: tuple[Any, ...] = event
+        elif isinstance(event, Mapping):
+            event_id = event.get("event_id")
+            unknown = set(event) - set(Event._fields)
+            if unknown:
+                raise InputError(
+                    f"an event has id, item, event_id and timestamp, found {sorted(map(str, unknown))}"
+                )
+            given = tuple(map(event.get, Event._fields))
+        else:
+            raise InputError(f"an event must be an object, found {type(event).__name__}")
+        impression, item, event_id, timestamp = given
+        check_name(impression, "id")
+        check_name(item, "item")
+        if event_id is None:
+            key = _DERIVED + json.dumps([impression, item])
+        else:
+            key = check_name(event_id, "event_id")
+            if key.startswith(_DERIVED):
+                raise InputError("event_id must not begin with the character U+001F")
+        return Click(impression, item, key, event_id, _check_time(timestamp))
+    except InputError as error:
+        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
+
+
+def _check_time(value: object) -> str | None:
+    if value is None:
+        return None
+    try:
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
+        if time.tzinfo is None:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(
+            f"timestamp must be a time as in RFC 3339, such as 2024-05-01T12:00:00Z, found {str(value)[:50]!r}"
+        ) from None
+    return time.isoformat()
+
+
+class Clicks(NamedTuple):
+    """Events, some of which may have their verdict already."""
+
+    events: tuple[Click | Verdict, ...]
+
+
+class SettleRequest(NamedTuple):
+    """An impression is over."""
+
+    id: str
+
+
+class VoidRequest(NamedTuple):
+    """An impression was never shown."""
+
+    id: str
+
+
+class FreezeRequest(NamedTuple):
+    """Show the best list from now on, or learn on."""
+
+    query: str
+    frozen: bool
+
+
+class ResetRequest(NamedTuple):
+    """Start afresh."""
+
+    query: str
+    settings: Settings
+
+
+class DetailRequest(NamedTuple):
+    """What has been learned?"""
+
+    query: str
+
+
+class VerifyRequest(NamedTuple):
+    """Does the log give what is in memory?"""
+
+    query: str
+
+
+class FlushRequest(NamedTuple):
+    """Settle all that is due."""
+
+
+Request = (
+    RankRequest
+    | Clicks
+    | SettleRequest
+    | VoidRequest
+    | FreezeRequest
+    | ResetRequest
+    | DetailRequest
+    | VerifyRequest
+    | FlushRequest
+)

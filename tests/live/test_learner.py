@@ -1,0 +1,116 @@
+"""Learners: the simulator's lists, seed for seed; and the log that gives the same bytes however it is replayed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clickbandit import InputError, PositionBasedModel, Problem, Run
+from clickbandit.live import records
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.learner import Learner
+from clickbandit.policies._base import policy_class, policy_names
+from clickbandit.randomness import generators
+
+ATTRACTION = [0.1, 0.9, 0.3, 0.02, 0.6, 0.5]
+MODEL = PositionBasedModel(attraction=ATTRACTION, examination=[1, 0.7, 0.4])
+ITEMS = list("ABCDEF")
+LIVE = [name for name in policy_names() if not policy_class(name).knows]
+ALGORITHMS = Algorithms()
+
+
+def start(policy: str, horizon: int = 500, items: list[str] = ITEMS, positions: int = 3) -> Learner:
+    learner = Learner("shoes", ALGORITHMS)
+    learner.apply(records.Start(policy, positions, horizon, 7, items))
+    return learner
+
+
+@pytest.mark.parametrize("policy", [*LIVE, "batchrank:variant=experiment", "ranked-exp3:mixing=true"])
+def test_with_immediate_feedback_lists_are_the_simulators(policy):
+    run = Run(Problem(policy, MODEL, positions=3, horizon=500, query="shoes", method="step"), seed=7)
+    run.rng, _ = generators(7, "shoes", "live", policy, 0)  # where the users' model would be named
+    learner = start(policy)
+    for step in range(1500):
+        run.advance(1)
+        learner.rank()
+        assert learner.ranking.tolist() == run._rankings[0].tolist(), step
+        learner.settle(learner.ranking, run._clicks[0], learner.memo)
+    for found, expected in zip(learner.state, run.state, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert learner.best() == [ITEMS[item] for item in run.best()]
+
+
+class Log:
+    """A learner with late, lost and void feedback, and all that happened to it written down."""
+
+    def __init__(self, policy: str) -> None:
+        first = records.Start(policy, 3, 200, 1, ITEMS)
+        self.learner = Learner("shoes", ALGORITHMS)
+        self.learner.apply(first)
+        self.rows = [records.text(first)]
+        self.waiting: list[tuple[Any, Any]] = []
+
+    def go_on(self, steps: int, chance: np.random.Generator) -> None:
+        for _ in range(steps):
+            self.learner.rank()
+            row = records.RANK
+            self.waiting.append((self.learner.ranking.copy(), self.learner.memo.copy()))
+            while self.waiting and chance.random() < 0.5:
+                ranking, memo = self.waiting.pop(int(chance.random() * len(self.waiting)))
+                short = ranking.astype("<i2").tobytes()
+                if chance.random() < 0.9:
+                    mask = int(chance.random() * 8)
+                    self.learner.settle(ranking, records.bits(mask, 3), memo)
+                    row += records.settle(short, mask, memo.tobytes())
+                else:
+                    self.learner.void(ranking, memo)
+                    row += records.void(short, memo.tobytes())
+            self.rows.append(row)
+
+
+@pytest.mark.parametrize("policy", [*LIVE, "batchrank:variant=experiment"])
+def test_replaying_the_log_or_its_tail_gives_the_same_bytes(policy):
+    chance = np.random.default_rng(2)
+    log = Log(policy)
+    log.go_on(400, chance)
+    middle, n = log.learner.to_bytes(), len(log.rows)
+    log.go_on(400, chance)
+    expected = log.learner.to_bytes()
+
+    whole = Learner("shoes", ALGORITHMS)
+    whole.replay(b"".join(log.rows))
+    assert whole.to_bytes() == expected
+
+    resumed = Learner.from_bytes("shoes", ALGORITHMS, middle)
+    assert resumed.to_bytes() == middle
+    for row in log.rows[n:]:
+        resumed.replay(row)
+    assert resumed.to_bytes() == expected
+    assert resumed.number == sum(len(list(records.read(row))) for row in log.rows)
+
+
+def test_records_are_read_as_they_were_written():
+    memo = np.array([0.5, np.pi])
+    ranking = np.array([3, -1, 700])
+    row = (
+        records.RANK
+        + records.settle(ranking.astype("<i2").tobytes(), 0b101, memo.tobytes())
+        + records.void(ranking.astype("<i2").tobytes(), b"")
+        + records.text(records.Items(["Größe"], ["B"], {"C": 2}))
+    )
+    rank, settled, voided, items = records.read(row)
+    assert rank == records.Rank()
+    assert isinstance(settled, records.Settle)
+    assert settled.ranking.tolist() == [3, -1, 700]
+    assert settled.clicks.tolist() == [1, 0, 1]
+    assert settled.memo.tolist() == memo.tolist()
+    assert isinstance(voided, records.Void)
+    assert voided.memo.tolist() == []
+    assert items == records.Items(["Größe"], ["B"], {"C": 2})
+    with pytest.raises(ValueError, match="kind 9"):
+        list(records.read(b"\x09"))
+
+
+def test_a_policy_that_must_be_told_about_users_is_refused():
+    with pytest.raises(InputError, match="only a simulation knows"):
+        ALGORITHMS.add("optimal")
