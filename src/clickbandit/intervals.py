@@ -50,8 +50,10 @@ def mean_of_sums(n: int, total: float, squares: float) -> Interval:
 def difference_of_means(one: tuple[int, float, float], other: tuple[int, float, float]) -> Interval:
     """The mean of one sample less that of another with Welch's interval, each from (n, sum, sum of squares).
 
+    His degrees of freedom are rounded down, so that the interval is never too short.
+
     >>> [round(value, 3) for value in difference_of_means((3, 6, 14), (4, 4, 6))]
-    [1.0, -1.115, 3.115]
+    [1.0, -1.25, 3.25]
     """
     difference = one[1] / one[0] - other[1] / other[0]
     errors = _squared_error(*one), _squared_error(*other)
