@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.kernel import interpreted
-from clickbandit.policies import toprank
 from clickbandit.policies._base import parse_policy
+from clickbandit.policies._blocks import BELOW
 from clickbandit.simulation.run import Problem, Run
 from naive.relations import TopRank
 
@@ -128,7 +128,7 @@ def test_toprank_blocks_are_those_of_the_relation(run: Run) -> None:
                 assert (state.block[block] == place).all()
                 assert (state.end[place : place + len(block)] == place + len(block)).all()
             else:
-                assert (state.block[block] == toprank.BELOW).all()
+                assert (state.block[block] == BELOW).all()
             place += len(block)
 
 

@@ -23,12 +23,11 @@ import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._base import Policy
+from clickbandit.policies._blocks import best_of_blocks, describe_blocks, peel
 from clickbandit.policies._common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-BELOW = -1
-"""Stands for the block of the items below position K, of which nothing is learned."""
 NEVER = 1 << 60
 """More wins than any run has."""
 
@@ -87,32 +86,7 @@ def memo_size(n_items: int, n_positions: int) -> int:
 
 @slow_path
 def make_blocks(state: State) -> None:
-    """Peel: the items that no remaining item beats are the next block, down to position K."""
-    for item in range(len(state.items)):
-        state.block[item] = BELOW
-        state.ahead[item] = state.beaten[item]
-    place = 0
-    while place < state.n_positions:
-        start = place
-        place = place_items(state, start, start, most=0)
-        if place == start:  # a cycle
-            place = place_items(state, start, start, most=len(state.items))
-        for i in range(start, place):
-            state.end[i] = place
-            for item in range(len(state.items) if place < state.n_positions else 0):
-                state.ahead[item] -= state.beats[state.items[i], item]
-    place_items(state, place, BELOW, most=len(state.items))
-
-
-@slow_path
-def place_items(state: State, place: int, block: int, most: int) -> int:
-    """Put the items in a block that are in none and have at most so many ahead; the place after them."""
-    for item in range(len(state.items)):
-        if state.block[item] == BELOW and state.ahead[item] <= most:
-            state.items[place] = item
-            state.block[item] = block
-            place += 1
-    return place
+    peel(state.beats, state.beaten, state.n_positions, state.items, state.block, state.end, state.ahead)
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -137,13 +111,7 @@ def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArra
 
 
 def best(state: State, ranking: IntArray) -> None:
-    """In each block the items by their leads over the others together."""
-    for block in np.unique(state.block[state.block != BELOW]):
-        items = np.flatnonzero(state.block == block)
-        wins = state.wins[np.ix_(items, items)]
-        lead = wins.sum(axis=1) - wins.sum(axis=0)
-        end = min(block + len(items), len(ranking))
-        ranking[block:end] = items[np.argsort(-lead, kind="stable")][: end - block]
+    best_of_blocks(state.block, state.wins, ranking)
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -195,22 +163,17 @@ def find_beaten(state: State, item: int) -> bool:
 def describe(state: State) -> dict[str, Any]:
     """The blocks, and for how many impressions each stays as it is: a pair has at most one win in each."""
     wait = np.where(state.next_test == NEVER, NEVER, state.next_test - state.wins)
-    groups: list[dict[str, Any]] = []
-    quiet, start = NEVER, 0
-    while start < state.n_positions:
-        items = np.flatnonzero(state.block == start)
-        end = start + len(items)
-        group = {"first": start + 1, "last": min(end, state.n_positions), "items": items.tolist()}
-        quiet = min(quiet, int(wait[np.ix_(items, items)].min()))  # what leaves a block comes to one below it
-        groups.append(group if quiet == NEVER else group | {"at_least": quiet})
-        start = end
-    below = np.flatnonzero(state.block == BELOW)
-    items_told = [
-        {"item": item, "eliminated": bool(n >= state.n_positions)} for item, n in enumerate(state.beaten)
-    ]
+    groups = describe_blocks(state.block, state.n_positions)
+    quiet = NEVER
+    for group in groups:
+        if "first" in group:  # what leaves a block comes to one below it
+            quiet = min(quiet, int(wait[np.ix_(group["items"], group["items"])].min()))
+            group |= {} if quiet == NEVER else {"at_least": quiet}
     return {
-        "items": items_told,
-        "groups": groups + ([{"items": below.tolist()}] if len(below) else []),
+        "items": [
+            {"item": item, "eliminated": bool(n >= state.n_positions)} for item, n in enumerate(state.beaten)
+        ],
+        "groups": groups,
         "settled": quiet == NEVER,
     } | ({} if quiet == NEVER else {"next_decision": quiet})
 
