@@ -32,7 +32,7 @@ Part = ModuleType | Mapping[str, Any]
 """Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
 
 _PACKAGE = Path(__file__).parent
-_KERNEL_SOURCES = (
+KERNEL_SOURCES = (
     "kernel.py",
     "bounds.py",
     "compilation.py",
@@ -148,7 +148,7 @@ def _folder(parts: list[ModuleType]) -> Path:
 @cache
 def _package_digest() -> bytes:
     digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__}".encode())
-    for name in _KERNEL_SOURCES:
+    for name in KERNEL_SOURCES:
         path = _PACKAGE / name
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             digest.update(file.name.encode() + _read(file))

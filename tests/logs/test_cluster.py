@@ -17,9 +17,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from clickbandit import cli
+from clickbandit import cluster as way_to_cluster
 from clickbandit.clicks.dbn import DynamicBayesianModel
 from clickbandit.errors import InputError
-from clickbandit.logs import cluster as counting_on_cluster
 from clickbandit.logs import count_log, fit, generate_log
 from clickbandit.queries import Query
 
@@ -149,14 +149,14 @@ def test_what_goes_wrong_on_a_worker_is_told_here(
 
 
 def test_a_cluster_that_is_not_there_gets_a_sentence(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting_on_cluster, "CONNECTING", 0.2)
+    monkeypatch.setattr(way_to_cluster, "CONNECTING", 0.2)
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}"):
             count_log(log / "0.tsv", cluster=address)
 
 
 def test_a_cluster_without_workers_gets_a_sentence(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting_on_cluster, "PATIENCE", 0.2)
+    monkeypatch.setattr(way_to_cluster, "PATIENCE", 0.2)
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         pytest.raises(InputError, match="has no workers"),

@@ -11,13 +11,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from clickbandit.cluster import connected, result_of, wait_for_worker
 from clickbandit.errors import InputError
 from clickbandit.logs.counts import Counts, saved_reading
 
-PATIENCE: float = 300
-"""Seconds to wait for a first worker."""
-CONNECTING: float = 10
-"""Seconds to wait for the scheduler."""
 _one_at_a_time = Lock()
 
 
@@ -32,53 +29,24 @@ def count_on_cluster(
     """Count files, each with its format, on the workers of the Dask scheduler at an address, which must all see
     the files."""
     paths = list(kinds)
-    try:
-        from distributed import Client, as_completed
-    except ImportError as error:
-        raise InputError(
-            "counting on a cluster needs dask.distributed: install it with pip install 'clickbandit[cluster]'"
-        ) from error
-    with tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:
+    with connected(address) as client, tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:
+        from distributed import as_completed
+
         parts = [Path(folder) / f"{i}.parquet" for i in range(len(paths))]
-        try:
-            client = Client(address, timeout=CONNECTING, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise InputError(
-                f"no Dask scheduler answers at {address}: start one with 'dask scheduler', "
-                "and give the address that it prints"
-            ) from error
-        with client:
-            # not pure: a file of the same name may have changed since another run
-            futures = [
-                client.submit(_count_file, str(path.absolute()), kind, memory_limit, options, pure=False)
-                for path, kind in kinds.items()
-            ]
-            try:
-                client.wait_for_workers(1, timeout=PATIENCE)
-            except TimeoutError as error:
-                raise InputError(
-                    f"the Dask scheduler at {address} has no workers: start some with 'dask worker {address}'"
-                ) from error
-            number = {future.key: i for i, future in enumerate(futures)}
-            for future in as_completed(futures, loop=client.loop):
-                i = number[future.key]
-                parts[i].write_bytes(_result(future, paths[i]))
-                future.release()
-                if progress:
-                    progress(paths[i].stat().st_size, saved_reading(parts[i]).sessions)
+        # not pure: a file of the same name may have changed since another run
+        futures = [
+            client.submit(_count_file, str(path.absolute()), kind, memory_limit, options, pure=False)
+            for path, kind in kinds.items()
+        ]
+        wait_for_worker(client, address)
+        number = {future.key: i for i, future in enumerate(futures)}
+        for future in as_completed(futures, loop=client.loop):
+            i = number[future.key]
+            parts[i].write_bytes(result_of(future, f"counting {paths[i]}"))
+            future.release()
+            if progress:
+                progress(paths[i].stat().st_size, saved_reading(parts[i]).sessions)
         return Counts.load(*parts, memory_limit=memory_limit)
-
-
-def _result(future: Any, path: Path) -> bytes:
-    try:
-        return bytes(future.result())
-    except InputError:
-        raise
-    except Exception as error:  # a worker's, of any kind: what went wrong there must be told here
-        problem = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"{path} could not be counted on the cluster: {type(error).__name__}: {problem}"
-        ) from error
 
 
 def _count_file(path: str, kind: str, memory_limit: str | int, options: dict[str, Any]) -> bytes:

@@ -97,29 +97,21 @@ def simulate_all(
     progress: Progress = lambda steps: None,
 ) -> list[Trace]:
     """The traces of many problems, their runs shared out over threads."""
-    if not LEAST_HORIZON <= steps <= MOST_STEPS:
-        raise InputError(
-            f"at least {LEAST_HORIZON} steps are needed and at most {MOST_STEPS:,}, found {steps:,}"
-        )
     if runs < 1:
         raise InputError(f"runs must be at least 1, found {runs}")
     for task in tasks:
-        if task.problem.delay > steps:
-            raise InputError(
-                f"a delay of {task.problem.delay:,} steps leaves no feedback within {steps:,} steps"
-            )
+        check_steps(task.problem, steps)
         if not task.problem.policy.built_in:
             task.problem.try_out()
-    n_windows = min(WINDOWS, steps)
-    windows = np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
+    windows = window_ends(steps)
     stop = Event()
-    futures: list[list[Future[_Outcome | None]]] = []
+    futures: list[list[Future[Outcome | None]]] = []
     interrupted = False
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         try:
             for task in tasks:
                 arguments = (task.problem, seed, windows, progress, stop)
-                futures.append([pool.submit(_simulate_run, run, *arguments) for run in range(runs)])
+                futures.append([pool.submit(simulate_run, run, *arguments) for run in range(runs)])
             for group in futures:
                 for future in group:
                     future.result()
@@ -139,8 +131,26 @@ def simulate_all(
     return traces
 
 
+def check_steps(problem: Problem, steps: int) -> None:
+    """Refuse a number of steps that a run of this problem cannot have."""
+    if not LEAST_HORIZON <= steps <= MOST_STEPS:
+        raise InputError(
+            f"at least {LEAST_HORIZON} steps are needed and at most {MOST_STEPS:,}, found {steps:,}"
+        )
+    if problem.delay > steps:
+        raise InputError(f"a delay of {problem.delay:,} steps leaves no feedback within {steps:,} steps")
+
+
+def window_ends(steps: int) -> IntArray:
+    """The last step of each window of a run."""
+    n_windows = min(WINDOWS, steps)
+    return np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
+
+
 @dataclass(frozen=True)
-class _Outcome:
+class Outcome:
+    """What a run leaves: regret and clicks a step, by window."""
+
     run: int
     regret: FloatArray
     clicks: FloatArray
@@ -148,9 +158,9 @@ class _Outcome:
     seconds: float
 
 
-def _simulate_run(
+def simulate_run(
     number: int, problem: Problem, seed: int, windows: IntArray, progress: Progress, stop: Event
-) -> _Outcome | None:
+) -> Outcome | None:
     """One run, window by window; None when it was stopped."""
     if stop.is_set():
         return None
@@ -177,10 +187,10 @@ def _simulate_run(
             window += int(run.step == windows[window])
         progress(run.step - before)
     sizes = np.diff(windows, prepend=0)
-    return _Outcome(number, regret / sizes, clicks / sizes, run.best(), time.thread_time() - started)
+    return Outcome(number, regret / sizes, clicks / sizes, run.best(), time.thread_time() - started)
 
 
-def _trace(task: Task, windows: IntArray, outcomes: list[_Outcome]) -> Trace:
+def _trace(task: Task, windows: IntArray, outcomes: list[Outcome]) -> Trace:
     return Trace(
         policy=task.policy,
         model=task.problem.model.name,

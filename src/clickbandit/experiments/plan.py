@@ -1,0 +1,174 @@
+"""What an experiment is: queries with their click models, and the runs to make on them, as data."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from clickbandit.clicks._base import ClickModel
+from clickbandit.errors import InputError
+from clickbandit.policies._base import parse_policy
+from clickbandit.queries import Query
+from clickbandit.simulation.run import Method, Problem
+from clickbandit.simulation.simulate import check_steps
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One run of a policy on the users of a query: the least that is run and kept as a whole."""
+
+    policy: str
+    """As it is spelled on the command line, and in results."""
+    model: str
+    query: str
+    run: int
+    steps: int
+    positions: int
+    seed: int
+    horizon: int
+    """The number of steps that the policy is tuned for."""
+    delay: int = 0
+    method: Method = "auto"
+
+    @property
+    def name(self) -> tuple[str, str, str, int]:
+        """What tells it from the other units of its plan: a row of results has no more."""
+        return self.policy, self.model, self.query, self.run
+
+    @property
+    def first(self) -> "Unit":
+        """The first run of the same problem."""
+        return replace(self, run=0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All units of an experiment, and the queries that they are run on."""
+
+    queries: Sequence[Query]
+    units: Sequence[Unit]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How the plan came about, for people and for the manifest: texts, numbers, and lists and objects of them."""
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            raise InputError("there is nothing to run: name at least one policy, click model and query")
+        if len({unit.name for unit in self.units}) < len(self.units):
+            raise InputError("a run is twice in the plan: name each policy, click model and query once")
+
+    @cached_property
+    def problems(self) -> dict[Unit, Problem]:
+        """The problem of each unit; runs of the same one share it. Making them checks all settings."""
+        made: dict[Unit, Problem] = {}
+        problems = {}
+        for unit in self.units:
+            if unit.first not in made:
+                made[unit.first] = problem_of(unit, self.users(unit))
+                check_steps(made[unit.first], unit.steps)
+            problems[unit] = made[unit.first]
+        return problems
+
+    @cached_property
+    def _by_name(self) -> dict[str, Query]:
+        return {query.query: query for query in self.queries}
+
+    def users(self, unit: Unit) -> ClickModel:
+        """The users that a unit meets."""
+        return self._by_name[unit.query].model(unit.model)
+
+    @cached_property
+    def steps(self) -> int:
+        """The steps of all units together."""
+        return sum(unit.steps for unit in self.units)
+
+    def identity(self, unit: Unit) -> dict[str, Any]:
+        """All that the numbers of a unit depend on, but for the code."""
+        return {**asdict(unit), "users": hash_of(repr(self.users(unit)))[:16]}
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all units."""
+        return digest_of(self.identity(unit) for unit in self.units)
+
+    @cached_property
+    def input_digest(self) -> str:
+        """A hash of the queries and their click models."""
+        return digest_of_queries(self.queries)
+
+    @cached_property
+    def own_policies(self) -> dict[str, str]:
+        """The user's own policies, each with a hash of its file."""
+        texts = dict.fromkeys(unit.policy for unit in self.units)
+        policies = {text: parse_policy(text) for text in texts}
+        return {
+            text: hash_of(Path(str(policy.module.__file__)).read_text(encoding="utf-8"))[:16]
+            for text, policy in policies.items()
+            if not policy.built_in
+        }
+
+
+def grid(
+    policies: Iterable[str],
+    queries: Sequence[Query],
+    models: Sequence[str],
+    *,
+    runs: int,
+    steps: int,
+    positions: int,
+    seed: int,
+    horizon: int | None = None,
+    delay: int = 0,
+    method: Method = "auto",
+) -> list[Unit]:
+    """Each policy on each click model of each query, `runs` times.
+
+    First all of the first runs, then all of the second: stopped in between, all policies and queries are alike far.
+    """
+    if runs < 1:
+        raise InputError(f"runs must be at least 1, found {runs}")
+    common: dict[str, Any] = {
+        "steps": steps,
+        "positions": positions,
+        "seed": seed,
+        "horizon": steps if horizon is None else horizon,
+        "delay": delay,
+        "method": method,
+    }
+    policies = list(policies)
+    return [
+        Unit(policy, model, query.query, run, **common)
+        for run in range(runs)
+        for query in queries
+        for model in models
+        for policy in policies
+    ]
+
+
+def problem_of(unit: Unit, users: ClickModel) -> Problem:
+    """The problem that a unit is a run of."""
+    return Problem(
+        unit.policy,
+        users,
+        positions=unit.positions,
+        horizon=unit.horizon,
+        query=unit.query,
+        delay=unit.delay,
+        method=unit.method,
+    )
+
+
+def digest_of(identities: Iterable[Mapping[str, Any]]) -> str:
+    """A hash of units, in whatever order they come."""
+    return hash_of("\n".join(sorted(json.dumps(identity, sort_keys=True) for identity in identities)))
+
+
+def digest_of_queries(queries: Iterable[Query]) -> str:
+    """A hash of queries, their items and their click models."""
+    return hash_of("\n".join(repr((query.query, list(query.items), query.models)) for query in queries))
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,179 @@
+"""The paper's claims are read off results: made-up results with a known answer, and real ones."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from clickbandit import CascadeModel, PositionBasedModel, Query
+from clickbandit.experiments.discussion import BOUNDS, ELIMINATION
+from clickbandit.report.claims import Claim, discussion_claims, paper_claims
+from clickbandit.report.curves import curves
+from clickbandit.simulation.trace import Trace
+from clickbandit.theory import regret_bound
+
+CM = CascadeModel([0.5, 0.4, 0.2])
+PBM = PositionBasedModel([0.2, 0.4, 0.6], [1, 0.5])
+QUERIES = [Query(name, list("abc"), {"CM": CM, "PBM": PBM}) for name in ("x", "y", "z")]
+EXPERIMENT, CASCADE = "batchrank:variant=experiment", "cascade-kl-ucb:feedback=last"
+STEPS = np.arange(100_000, 10_000_001, 100_000)
+
+
+def results(steps: np.ndarray = STEPS, **changed: object) -> pa.Table:
+    """Results in which all claims hold, but for what is changed: a regret a step by (policy, model).
+
+    Each is an array by window, or by run and window; the names are given as batchrank_PBM and so on.
+    """
+    t = steps / 1e6
+    regret = {
+        ("cascade", "CM"): 1e-4 / t,
+        ("batchrank", "CM"): 1e-3 / t,
+        ("printed", "CM"): 2e-3 / t,
+        ("exp3", "CM"): 1e-2 / t,
+        # one run in six is stuck at 6e-3, the others at next to nothing
+        ("cascade", "PBM"): np.array([np.full(len(t), 6e-3), *[np.full(len(t), 1e-6)] * 5]),
+        ("batchrank", "PBM"): np.where(t <= 2, 2e-3, 1e-5),
+        ("printed", "PBM"): 1e-2 / t,
+        ("exp3", "PBM"): 5e-2 / t,
+    }
+    regret |= {tuple(name.split("_")): value for name, value in changed.items()}  # type: ignore[misc]
+    names = {"cascade": CASCADE, "batchrank": EXPERIMENT, "printed": "batchrank", "exp3": "ranked-exp3"}
+    tables = []
+    for (name, model), value in regret.items():
+        if value is None:
+            continue
+        runs = np.atleast_2d(value) if np.ndim(value) == 2 else np.tile(value, (6, 1))
+        for query in QUERIES:
+            trace = Trace(names[name], model, query.query, np.arange(6), steps, runs, runs, [], 0.0)
+            tables.append(trace.to_table())
+    return pa.concat_tables(tables)
+
+
+def claims(table: pa.Table) -> list[Claim]:
+    return paper_claims(table, QUERIES, 2)
+
+
+def test_curves_are_the_results_by_query_run_and_window() -> None:
+    table = results()
+    shuffled = table.take(np.random.default_rng(1).permutation(table.num_rows))
+    for found in (curves(table), curves(shuffled)):
+        stuck = found[CASCADE, "PBM"]
+        assert stuck.regret.shape == (3, 6, 100)
+        assert stuck.regret[:, 0].min() == 6e-3
+        assert stuck.mean == pytest.approx(np.full(100, 6e-3 / 6 + 5e-6 / 6))
+        assert stuck.cumulative[2, 0, -1] == pytest.approx(6e-3 * 1e7)
+        np.testing.assert_array_equal(stuck.steps, STEPS)
+        assert sorted(stuck.queries) == ["x", "y", "z"]
+
+
+def test_all_hold_where_all_is_as_in_the_paper() -> None:
+    found = claims(results())
+    assert [claim.holds for claim in found] == [True] * 8
+    assert [claim.why for claim in found] == [""] * 8
+    harmonic = sum(1 / np.arange(1, 101))  # the regret 1e-4 / t adds up to 1e-4 * 1e6 * H(100)
+    assert f"{100 * harmonic:,.0f} against {1000 * harmonic:,.0f} at T = 10M" in found[0].measured
+    assert found[2].measured == "at T = 2M"
+    assert found[3].measured == "1.0e-03 a step before T / 2, 1.0e-03 in the last fifth"
+    assert found[4].measured == "16.7% of 18 runs"
+    assert found[5].measured == "0.0% of 18 runs"
+    assert found[6].measured.startswith("in 6 of 6; ")
+    bound = regret_bound(CM, 2, 10_000_000) / (2000 * harmonic)
+    other = regret_bound(PBM, 2, 10_000_000) / (10_000 * harmonic)
+    assert (
+        found[7].measured
+        == f"the bound is at least {min(bound, other):,.0f} times the regret, in 6 experiments"
+    )
+
+
+t = STEPS / 1e6
+stuck = np.array([np.full(100, 6e-3), *[np.full(100, 1e-6)] * 5])
+BROKEN = {
+    "CascadeKL-UCB is worse in the CM at first": (
+        0,
+        {"cascade_CM": np.where(t < 1, 1e-1, 0)},
+        "T = 100k, 200k",
+    ),
+    "BatchRank is worse than RankedExp3 in the CM": (1, {"batchrank_CM": np.full(100, 1e-2)}, "not at T = "),
+    "BatchRank passes too late": (2, {"batchrank_PBM": np.where(t <= 4.5, 2e-3, 0)}, "expected 1M to 4M"),
+    "BatchRank passes too early": (2, {"batchrank_PBM": np.where(t <= 0.5, 2e-3, 0)}, "expected 1M to 4M"),
+    "BatchRank never passes": (2, {"batchrank_PBM": np.full(100, 2e-3)}, "expected 1M to 4M"),
+    "BatchRank comes back up": (2, {"batchrank_PBM": np.where(t < 9, 0, 2e-3)}, "expected 1M to 4M"),
+    "CascadeKL-UCB goes on learning": (3, {"cascade_PBM": stuck / t}, "to 44%"),
+    "more of its runs end badly": (4, {"cascade_PBM": stuck[[0, 0, 0, 1, 2, 3]]}, "expected 8% to 33%"),
+    "none of its runs end badly": (4, {"cascade_PBM": stuck[[1, 1, 1, 1, 2, 3]]}, "expected 8% to 33%"),
+    "BatchRank's runs end badly too": (5, {"batchrank_PBM": stuck}, "expected at most 8.3%"),
+    "RankedExp3 is better in the PBM": (6, {"exp3_PBM": 1e-6 / t}, "more in 3"),
+    "the printed BatchRank breaks the bound": (7, {"printed_PBM": np.full(100, 1e2)}, "more than the bound"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_hold_is_said(name: str) -> None:
+    number, change, why = BROKEN[name]
+    found = claims(results(**change))[number]
+    assert found.holds is False
+    assert why in found.why
+
+
+def test_short_results_cannot_show_all() -> None:
+    found = claims(results(STEPS // 10))
+    assert [claim.holds for claim in found] == [True, True, None, True, None, None, True, True]
+    assert found[2].why == "T = 1M is too short: it takes 4M steps to tell"
+    assert found[2].measured == "not by T = 1M: 2.0e-03 against 1.0e-03 a step"
+    assert found[4].why == "the paper's figure is at T = 10M, this one at 1M"
+
+
+def test_what_was_not_run_is_said() -> None:
+    found = claims(results(exp3_CM=None, exp3_PBM=None, batchrank_CM=None, printed_CM=None))
+    assert [claim.holds for claim in found] == [None, None, True, True, True, True, None, None]
+    assert found[0].why == "batchrank was not run on CM"
+    assert found[6].why == "batchrank was not run on CM"
+
+
+def test_without_the_experiment_variant_the_printed_one_stands_for_it() -> None:
+    found = claims(results(batchrank_CM=None, batchrank_PBM=None))
+    assert "519 against 10,375" in found[0].measured
+
+
+def test_the_bound_is_not_for_models_that_break_its_assumptions() -> None:
+    queries = [
+        Query(q.query, q.items, {"CM": CM, "PBM": PositionBasedModel([0.2, 0.4, 0.6], [0.5, 1])})
+        for q in QUERIES
+    ]
+    (found,) = [claim for claim in paper_claims(results(), queries, 2) if "Theorem" in claim.text]
+    assert found.measured.endswith("in 3 experiments")
+
+
+def discussion(powers: tuple[float, float, float, float]) -> pa.Table:
+    """Results of the discussion's experiments that grow with these powers."""
+    kl, hoeffding, eliminating, keeping = powers
+    laws = [
+        *(
+            (policy, f"examination {x}", x**-power)
+            for policy, power in zip(BOUNDS, (kl, hoeffding), strict=True)
+            for x in (1, 0.25, 0.0625)
+        ),
+        *(
+            (policy, f"items {n}", n**power)
+            for policy, power in zip(ELIMINATION, (eliminating, keeping), strict=True)
+            for n in (3, 5, 10)
+        ),
+    ]
+    steps = np.array([50, 100])
+    return pa.concat_tables(
+        [
+            Trace(
+                policy, "PBM", query, np.arange(2), steps, np.full((2, 2), law), np.zeros((2, 2)), [], 0.0
+            ).to_table()
+            for policy, query, law in laws
+        ]
+    )
+
+
+def test_the_discussion() -> None:
+    found = discussion_claims(discussion((0.1, 1.0, 0.5, 2.0)))
+    assert [claim.holds for claim in found] == [True] * 4
+    assert found[1].measured == "it grows as 1 / examination to the power 1.00"
+    assert found[3].measured == "it grows as L to the power 2.00"
+    found = discussion_claims(discussion((1.0, 0.1, 1.5, 1.0)))
+    assert [claim.holds for claim in found] == [False] * 4
+    assert found[3].why == "expected 1.75 to 2.25"
