@@ -109,7 +109,7 @@ def simulate(
             if results_file:
                 write_parquet(table, results_file)
             if report_file:
-                from clickbandit.report.page import write_report
+                from clickbandit.report.simulated import write_report
 
                 settings = {
                     **problem,

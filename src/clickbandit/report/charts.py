@@ -1,106 +1,241 @@
-"""Charts of results: regret over time, with the same colours and intervals everywhere."""
+"""Charts of results, as Vega-Lite specifications: regret over time and at the end, with the same looks everywhere.
 
-from collections.abc import Sequence
+Each function gives a panel without a legend, to be put on a page or into a figure for print. On a page it is made
+`live`. `regret_chart` is a whole chart, for a notebook.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from clickbandit.intervals import mean_interval
+from clickbandit.intervals import student_quantile
+from clickbandit.report.looks import Look, looks
+from clickbandit.report.totals import units, whole_runs
 
-PALETTE = ("#D55E00", "#0072B2", "#7A7A7A", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Safe for colour-blind readers (after Okabe and Ito), and in the paper's order: red, blue, gray."""
-_LEAST = 1e-9  # a regret below this is rounding
-_NOTHING = 1e-15
-_ALWAYS = {"batchrank": 0, "cascade-kl-ucb": 1, "ranked-exp3": 2, "batchrank:variant=experiment": 5}
+Row = dict[str, Any]
+Spec = dict[str, Any]
 
-
-def colours(policies: Sequence[str]) -> dict[str, str]:
-    """A colour for each policy: the paper's three always have their own.
-
-    >>> colours(["ranked-exp3", "random"])
-    {'ranked-exp3': '#7A7A7A', 'random': '#D55E00'}
-    """
-    chosen: dict[str, int] = {}
-    for policy in policies:
-        usual = _ALWAYS.get(policy, _ALWAYS.get(policy.partition(":")[0]))
-        free = [i for i in range(len(PALETTE)) if i not in chosen.values()] or list(range(len(PALETTE)))
-        chosen[policy] = usual if usual in free else free[0]
-    return {policy: PALETTE[i] for policy, i in chosen.items()}
+_DEEPEST = 1e-5  # of the highest regret: what is below has no place in the picture
 
 
-def mean_curves(table: pa.Table) -> list[dict[str, Any]]:
-    """For each policy, model and step: the regret a step, averaged over queries, with its interval over runs."""
-    by_run = table.group_by(["policy", "model", "step", "run"], use_threads=False).aggregate(
-        [("regret", "mean")]
+# --- regret over time ---------------------------------------------------------------------------------------
+
+
+def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> list[Row]:
+    """For each of these and each step: the regret a step, averaged over queries, with its 95% interval over runs."""
+    groups = [*by, "step"]
+    runs = whole_runs(table).group_by([*groups, "run"], use_threads=False).aggregate([("regret", "mean")])
+    spread = pc.VarianceOptions(ddof=1, min_count=2)
+    means = runs.group_by(groups, use_threads=False).aggregate(
+        [("regret_mean", "mean"), ("regret_mean", "stddev", spread), ("run", "count")]
     )
-    values: dict[tuple[str, str, int], list[float]] = {}
-    for row in by_run.to_pylist():
-        values.setdefault((row["policy"], row["model"], row["step"]), []).append(row["regret_mean"])
-    return [
+    rows = []
+    for row in means.sort_by([(name, "ascending") for name in groups]).to_pylist():
+        mean, n = row.pop("regret_mean_mean"), row.pop("run_count")
+        deviation = row.pop("regret_mean_stddev") or 0.0
+        radius = student_quantile(n - 1) * deviation / n**0.5 if n > 1 else 0.0
+        rows.append({**row, "mean": mean, "low": mean - radius, "high": mean + radius, "runs": n})
+    return rows
+
+
+def regret_panel(rows: Sequence[Row], look: Mapping[str, Look], title: str = "") -> Spec:
+    """The regret a step of each policy over time, on a logarithmic scale."""
+    low, high = log_range(row["mean"] for row in rows)
+    below = low / 10  # a logarithmic scale has no place for zero: it is under the picture
+    values = [
         {
-            "policy": policy,
-            "model": model,
-            "step": step,
-            **mean_interval(regret)._asdict(),
-            "runs": len(regret),
+            "name": look[row["policy"]].name,
+            "step": row["step"],
+            "runs": row["runs"],
+            **{key: _rounded(max(row[key], below)) for key in ("mean", "low", "high")},
         }
-        for (policy, model, step), regret in sorted(values.items())
+        for row in rows
     ]
+    y = _number("mean", "regret a step", scale=_log(low, high), axis=log_axis(low, high))
+    band = {"y": _number("low"), "y2": {"field": "high"}, "color": _colour(look)}
+    return {
+        "title": title,
+        "data": {"values": values},
+        "encoding": {"x": _number("step", "step", axis=_STEPS)},
+        "layer": [
+            _lines(look, y),
+            {"mark": {"type": "area", "opacity": 0.16, "clip": True}, "encoding": band},
+        ],
+    }
+
+
+REGRET_TOOLTIP = {
+    "step": ("step", ","),
+    "mean": ("regret a step", ".3g"),
+    "low": ("95% from", ".3g"),
+    "high": ("to", ".3g"),
+    "runs": ("runs", ","),
+}
 
 
 def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt.TopLevelMixin:
-    """The expected regret a step over time, on logarithmic scale, side by side for each click model."""
+    """The expected regret a step over time, on a logarithmic scale, side by side for each click model."""
     rows = mean_curves(table)
-    policies = list(dict.fromkeys(table["policy"].to_pylist()))
-    models = list(dict.fromkeys(table["model"].to_pylist()))
-    for row in rows:  # a logarithmic scale has no place for zero: it is below the picture
-        for name in ("mean", "low", "high"):
-            row[name] = max(row[name], _NOTHING)
-    charts = [
-        _curves([row for row in rows if row["model"] == model], policies, model).properties(
-            width=width, height=height
-        )
-        for model in models
+    look = looks(table["policy"].unique().to_pylist())
+    panels = [
+        {"width": width, "height": height, **live(panel, REGRET_TOOLTIP)}
+        for model in table["model"].unique().to_pylist()
+        for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
     ]
-    return charts[0] if len(charts) == 1 else alt.hconcat(*charts)
+    return alt.Chart.from_dict({"hconcat": panels, "config": {"legend": LEGEND}})
 
 
-def _curves(rows: list[dict[str, Any]], policies: list[str], title: str) -> Any:
-    colour = colours(policies)
-    base = alt.Chart(alt.InlineData(values=rows), title=title).encode(
-        x=alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickCount=5)),
-        color=alt.Color(
-            "policy:N",
-            scale=alt.Scale(domain=policies, range=[colour[policy] for policy in policies]),
-            legend=alt.Legend(title=None, orient="bottom", columns=2, labelLimit=300, symbolOpacity=1),
-        ),
-    )
-    scale = alt.Scale(type="log", nice=False, domain=_decades(rows))
-    regret = alt.Axis(format="~e", values=_ticks(rows))
-    band = base.mark_area(opacity=0.18, clip=True).encode(
-        y=alt.Y("low:Q", scale=scale, axis=regret, title="expected regret a step"), y2="high:Q"
-    )
-    line = base.mark_line(strokeWidth=2, clip=True).encode(
-        y=alt.Y("mean:Q", scale=scale),
-        tooltip=[
-            alt.Tooltip("policy:N"),
-            alt.Tooltip("step:Q", format=","),
-            alt.Tooltip("mean:Q", title="regret a step", format=".3g"),
-            alt.Tooltip("low:Q", title="95% from", format=".3g"),
-            alt.Tooltip("high:Q", title="to", format=".3g"),
-            alt.Tooltip("runs:Q"),
+# --- regret at the end --------------------------------------------------------------------------------------
+
+
+def end_rows(table: pa.Table) -> list[Row]:
+    """For each policy and model, and for regrets from small to large: the share of runs that end with at least
+    so much."""
+    finished = units(table)
+    low, high = log_range(finished["last_regret"].to_numpy())
+    grid = np.geomspace(low, high, round(40 * np.log10(high / low)) + 1)
+    rows = []
+    pairs = zip(finished["model"].to_pylist(), finished["policy"].to_pylist(), strict=True)
+    for model, policy in dict.fromkeys(pairs):
+        mine = finished.filter((pc.field("model") == model) & (pc.field("policy") == policy))
+        last = np.sort(mine["last_regret"].to_numpy())
+        share = 1 - np.searchsorted(last, grid * (1 - 1e-9)) / len(last)
+        for regret, part in zip(grid.tolist(), share.tolist(), strict=True):
+            rows.append(
+                {"policy": policy, "model": model, "regret": regret, "share": part, "runs": len(last)}
+            )
+    return rows
+
+
+def end_panel(rows: Sequence[Row], look: Mapping[str, Look], title: str = "") -> Spec:
+    """Which share of the runs of each policy ends with at least so much regret a step."""
+    values = [
+        {
+            "name": look[row["policy"]].name,
+            "regret": _rounded(row["regret"]),
+            "share": _rounded(row["share"]),
+            "runs": row["runs"],
+        }
+        for row in rows
+    ]
+    low, high = values[0]["regret"], values[-1]["regret"]
+    axis = log_axis(low, high, grid=False)
+    share = {"format": "%", "tickCount": 5}
+    return {
+        "title": title,
+        "data": {"values": values},
+        "encoding": {"x": _number("regret", "regret a step at the end", scale=_log(low, high), axis=axis)},
+        "layer": [_lines(look, _number("share", "share of runs", scale={"domain": [0, 1]}, axis=share))],
+    }
+
+
+END_TOOLTIP = {
+    "regret": ("regret at least", ".2g"),
+    "share": ("share of runs", ".1%"),
+    "runs": ("runs", ","),
+}
+
+
+# --- parts --------------------------------------------------------------------------------------------------
+
+LEGEND = {
+    "title": None,
+    "orient": "bottom",
+    "labelLimit": 300,
+    "symbolType": "stroke",
+    "symbolSize": 400,
+    "symbolStrokeWidth": 2,
+    "symbolOpacity": 1,
+}
+"""A legend of policies below a chart, for the chart's `config`."""
+_STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "tickCount": 5, "grid": False}
+
+
+def live(panel: Spec, tooltip: Mapping[str, tuple[str, str]]) -> Spec:
+    """The panel with a point nearest to the pointer that says its numbers, and with a picture that can be moved.
+
+    It is zoomed by pinching, or by the wheel with Ctrl: the wheel alone is for the page.
+    """
+    name = re.sub(r"\W", "_", panel["title"])  # panels that stand side by side must not share selections
+    near, move = f"near_{name}", f"move_{name}"
+    (main, *others) = panel["layer"]
+    fields = [{"field": field, "title": title, "format": form} for field, (title, form) in tooltip.items()]
+    zoom = "wheel![event.ctrlKey || event.metaKey]"
+    points = {
+        "params": [
+            {
+                "name": near,
+                "select": {"type": "point", "nearest": True, "on": "pointermove", "clear": "pointerout"},
+            },
+            {"name": move, "select": {"type": "interval", "zoom": zoom}, "bind": "scales"},
         ],
-    )
-    return alt.layer(band, line.add_params(alt.selection_interval(bind="scales", name=f"zoom_{title}")))
+        "mark": {"type": "point", "size": 45, "filled": True, "clip": True},
+        "encoding": {
+            **{channel: value for channel, value in main["encoding"].items() if channel != "strokeDash"},
+            "opacity": {"condition": {"param": near, "empty": False, "value": 1}, "value": 0},
+            "tooltip": [{"field": "name", "title": "policy"}, *fields],
+        },
+    }
+    return {**panel, "layer": [main, *others, points]}
 
 
-def _decades(rows: list[dict[str, Any]]) -> list[float]:
-    means = [row["mean"] for row in rows if row["mean"] > _LEAST] or [1.0]
-    return [float(10 ** np.floor(np.log10(min(means)))), float(10 ** np.ceil(np.log10(max(means) * 1.01)))]
+def log_axis(low: float, high: float, **options: Any) -> Spec:
+    """An axis with labels at powers of ten and, close up, at two and five times them."""
+    times = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
+    label = "format(datum.value, datum.value < 1 ? '~e' : '~s')"
+    return {
+        "tickCount": max(
+            1, int(np.log10(high / low))
+        ),  # with as many as there are powers, there are no others
+        "labelExpr": f"indexof([1, 2, 5], {times}) < 0 ? '' : {label}",
+        "gridOpacity": {"condition": {"test": f"{times} == 1", "value": 1}, "value": 0.35},
+        **options,
+    }
 
 
-def _ticks(rows: list[dict[str, Any]]) -> list[float]:
-    low, high = _decades(rows)
-    return [float(10.0**power) for power in range(round(np.log10(low)), round(np.log10(high)) + 1)]
+def log_range(values: Iterable[float]) -> tuple[float, float]:
+    """Round numbers between which these values lie, with a power of ten; what is far below the others is left out.
+
+    >>> log_range([0.0, 0.003, 0.19])
+    (0.002, 0.2)
+    """
+    known = np.fromiter(values, float)
+    highest = float(known.max(initial=0.0)) or 1.0
+    lowest = float(known[known > highest * _DEEPEST].min(initial=highest))
+    rounds = [float(f"{times}e{power}") for power in range(-15, 15) for times in (1, 2, 5)]
+    high = min(number for number in rounds if number >= highest)
+    return min(max(number for number in rounds if number <= lowest), high / 10), high
+
+
+def _lines(look: Mapping[str, Look], y: Spec) -> Spec:
+    """A line for each policy."""
+    dashes = {
+        "domain": [one.name for one in look.values()],
+        "range": [list(one.dash) for one in look.values()],
+    }
+    dash = {"field": "name", "type": "nominal", "scale": dashes}
+    mark = {"type": "line", "strokeWidth": 2, "clip": True}
+    return {"mark": mark, "encoding": {"y": y, "color": _colour(look), "strokeDash": dash}}
+
+
+def _colour(look: Mapping[str, Look]) -> Spec:
+    scale = {"domain": [one.name for one in look.values()], "range": [one.colour for one in look.values()]}
+    return {"field": "name", "type": "nominal", "scale": scale}
+
+
+def _number(field: str, title: str | None = None, **options: Any) -> Spec:
+    return {"field": field, "type": "quantitative", **({"title": title} if title else {}), **options}
+
+
+def _log(low: float, high: float) -> Spec:
+    return {"type": "log", "domain": [low, high], "nice": False}
+
+
+def _rounded(value: float) -> float:
+    """Enough digits for a picture, and a smaller page."""
+    return float(f"{value:.4g}")

@@ -8,7 +8,7 @@ import altair as alt
 
 from clickbandit.logs import Counts, Evaluation, Fit, evaluate
 from clickbandit.logs.item_counts import ItemCounts
-from clickbandit.report.charts import PALETTE
+from clickbandit.report.looks import PALETTE
 from clickbandit.report.tables import print_table
 
 _WORST = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart

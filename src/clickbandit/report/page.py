@@ -1,105 +1,168 @@
-"""A report as one HTML page that needs no network: what came out, the charts, the settings."""
+"""What pages are made of: one look for all of them, in light and dark, on a wide screen and on a phone.
+
+A page is one HTML file that needs no network: texts, tables and figures, of which each chart carries its own
+specification. What comes from elsewhere is escaped here, and nowhere else: `Html` is text that is HTML already.
+"""
 
 import html
-import platform
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-import pyarrow as pa
 import vl_convert as vlc
 
-from clickbandit.report.charts import colours, regret_chart
-from clickbandit.report.tables import span
-from clickbandit.report.totals import totals
+from clickbandit.report.looks import COLOURS, Look
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #888; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); }
-td { font-variant-numeric: tabular-nums; } th { text-align: left; } td.number, th.number { text-align: right; }
-.swatch { display: inline-block; width: .8em; height: .8em; margin-right: .5em; border-radius: 2px; }
-.chart { overflow-x: auto; background: #fff; border-radius: 6px; padding: .5rem; } .note { color: var(--soft); }
-"""
+CONFIG = {
+    "background": None,
+    "font": 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif',
+    "view": {"stroke": None},
+    "title": {"anchor": "start", "fontSize": 14, "fontWeight": 600},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "domain": False},
+    "legend": {"disable": True},
+}
+"""Of charts on a page; their colours in the dark are those of the style sheet."""
 
 
-def write_report(path: Path, table: pa.Table, settings: Mapping[str, Any]) -> None:
-    """Write the results as a page: the table, the regret over time, and how it was made."""
-    charts = {"regret": regret_chart(table)}
-    path.write_text(_page("clickbandit: regret of policies", table, charts, settings), encoding="utf-8")
-
-
-def _page(
-    title: str, table: pa.Table, charts: Mapping[str, alt.TopLevelMixin], settings: Mapping[str, Any]
-) -> str:
-    specs = ",\n".join(f'"{name}": {_safe(chart.to_json(indent=None))}' for name, chart in charts.items())
-    made = {**settings, "clickbandit": version("clickbandit"), "Python": platform.python_version()}
-    bundle = vlc.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>{html.escape(title)}</h1>
-{_summary(table)}
-<h2>Regret over time</h2>
-<p class="note">Expected regret a step: the reward of the best list less that of the list shown, averaged over the
-queries; the bands are 95% intervals over runs. Where steps were leapt over, it is the mean over the orders in which
-items were shuffled, without the noise of the orders that happened. Drag to move, scroll to zoom, double-click to go
-back.</p>
-<div class="chart" id="regret"></div>
-<h2>How it was made</h2>
-{_html_table([{"setting": name, "value": value} for name, value in made.items()])}
-<script>{bundle}</script>
-<script>const charts = {{{specs}}};
-const options = {{actions: {{source: false, compiled: false, editor: false}}}};
-for (const [name, spec] of Object.entries(charts)) vegaEmbed("#" + name, spec, options);
-</script></body></html>
-"""
-
-
-def _safe(text: str) -> str:
-    """JSON that cannot end the script element that it stands in."""
-    return text.replace("</", "<\\/")
-
-
-def _summary(table: pa.Table) -> str:
-    """The totals of each policy on each model."""
-    colour = colours(list(dict.fromkeys(table["policy"].to_pylist())))
-    return _html_table(
-        [
-            {
-                "model": total.model,
-                "policy": _Html(
-                    f'<span class="swatch" style="background:{colour[total.policy]}"></span>{html.escape(total.policy)}'
-                ),
-                "regret": f"{total.regret.mean:,.0f}",
-                "95% interval": span(total.regret) if total.runs > 1 else "-",
-                "regret a step at last": f"{total.last_regret.mean:.2g}",
-                "clicks a step": f"{total.clicks.mean:.4f}",
-                "queries": total.queries,
-                "runs": total.runs,
-            }
-            for total in totals(table)
-        ]
-    )
-
-
-class _Html(str):
+class Html(str):
     """Text that is HTML already."""
 
 
-def _html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    def cell(value: Any) -> str:
-        number = isinstance(value, (int, float)) or (isinstance(value, str) and value[:1].isdigit())
-        text = (
-            value
-            if isinstance(value, _Html)
-            else html.escape(f"{value:,}" if isinstance(value, int) else str(value))
-        )
-        return f'<td class="number">{text}</td>' if number else f"<td>{text}</td>"
+def escaped(value: object) -> Html:
+    """Any text as it may stand in a page."""
+    return value if isinstance(value, Html) else Html(html.escape(str(value)))
 
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
-    body = "".join("<tr>" + "".join(cell(value) for value in row.values()) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+def element(name: str, *parts: object, **attributes: str) -> Html:
+    """An element with these parts in it; of its attributes, `class_` stands for class.
+
+    >>> element("p", "1 < 2 ", element("b", "yes"), class_="note")
+    '<p class="note">1 &lt; 2 <b>yes</b></p>'
+    """
+    given = "".join(
+        f' {key.strip("_").replace("_", "-")}="{html.escape(value)}"' for key, value in attributes.items()
+    )
+    return Html(f"<{name}{given}>{''.join(map(escaped, parts))}</{name}>")
+
+
+def table(rows: Sequence[Mapping[str, object]]) -> Html:
+    """Rows with the same keys; numbers, and texts that begin with one, stand to the right."""
+
+    def is_number(name: str) -> bool:
+        values = [str(row[name]) for row in rows if not isinstance(row[name], Html)]
+        return bool(values) and all(value[:1].isdigit() or value in ("-", "") for value in values)
+
+    side = {name: {"class_": "number"} if is_number(name) else {} for name in rows[0]}
+    head = element("tr", *(element("th", name, **side[name]) for name in rows[0]))
+    body = [
+        element("tr", *(element("td", _shown(value), **side[name]) for name, value in row.items()))
+        for row in rows
+    ]
+    return element("div", element("table", element("thead", head), element("tbody", *body)), class_="wide")
+
+
+def _shown(value: object) -> object:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def sample(look: Look) -> Html:
+    """A short line as a policy's lines look in charts."""
+    dash = " ".join(map(str, look.dash))
+    return Html(
+        f'<svg class="sample" viewBox="0 0 30 10" aria-hidden="true"><line x1="0" x2="30" y1="5" y2="5" '
+        f'stroke="{look.colour}" stroke-width="2.5" stroke-dasharray="{dash}"/></svg>'
+    )
+
+
+def policy_cell(policy: str, look: Mapping[str, Look]) -> Html:
+    """A policy in a table: how its lines look, and its name on the command line."""
+    return element("span", sample(look[policy]), element("code", policy), class_="policy")
+
+
+def figure(
+    charts: Mapping[str, Mapping[str, Any]],
+    caption: object,
+    *,
+    look: Mapping[str, Look] | None = None,
+    height: int = 260,
+    switch: bool = False,
+) -> Html:
+    """Charts side by side where there is room, with the policies to switch on and off and a switch to linear scale."""
+    keys = [
+        element(
+            "button",
+            sample(one),
+            one.name,
+            type="button",
+            class_="key",
+            aria_pressed="true",
+            data_name=one.name,
+        )
+        for one in (look or {}).values()
+    ]
+    if switch:
+        keys.append(element("button", "linear scale", type="button", class_="scale"))
+    panels = [_chart(name, panel, height) for name, panel in charts.items()]
+    tools = element("div", *keys, class_="tools") if keys else ""
+    return element("figure", tools, element("div", *panels, class_="panels"), element("figcaption", caption))
+
+
+def _chart(name: str, panel: Mapping[str, Any], height: int) -> Html:
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        **panel,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": CONFIG,
+    }
+    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
+    script = Html(
+        text.replace("<", "\\u003c")
+    )  # in JSON the same, and nothing in it can end the script element
+    return element(
+        "div", element("div"), element("script", script, type="application/json"), class_="chart", id=name
+    )
+
+
+def write_page(path: Path, title: str, parts: Iterable[object]) -> None:
+    """Write a page that needs no network."""
+    body = "\n".join(map(escaped, parts))
+    path.write_text(
+        f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title>
+<style>{_text("page.css")}{_dark_colours()}</style></head><body>
+<h1>{html.escape(title)}</h1>
+{body}
+<noscript>Charts need JavaScript, which is in this page and loads nothing.</noscript>
+<script>{_vega()}</script>
+<script>{_text("page.js")}</script>
+</body></html>
+""",
+        encoding="utf-8",
+    )
+
+
+@cache
+def _vega() -> str:
+    """The libraries that draw charts, which takes a second or two to bundle."""
+    return str(vlc.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files("clickbandit.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _dark_colours() -> str:
+    """Rules that give the policies' colours their counterparts on a dark page."""
+    rules = "".join(
+        f'svg [{kind}="{light}"] {{ {kind}: {dark}; }}\n'
+        for light, dark in COLOURS.values()
+        for kind in ("stroke", "fill")
+    )
+    return f"@media (prefers-color-scheme: dark) {{\n{rules}}}\n"

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from clickbandit.intervals import Interval, mean_interval
+from clickbandit.kernel import IntArray
 
 
 class Total(NamedTuple):
@@ -28,22 +30,63 @@ def totals(table: pa.Table) -> list[Total]:
 
     The queries are given and the runs are drawn, so a run's value is its mean over the queries that all runs have.
     """
-    units: dict[tuple[str, str], dict[tuple[str, int], list[tuple[int, float, float]]]] = {}
-    for row in table.sort_by("step").to_pylist():
-        unit = units.setdefault((row["model"], row["policy"]), {}).setdefault((row["query"], row["run"]), [])
-        unit.append((row["step"], row["regret"], row["clicks"]))
-    order = dict.fromkeys(zip(table["model"].to_pylist(), table["policy"].to_pylist(), strict=True))
-    return [_total(model, policy, units[model, policy]) for model, policy in order]
+    found = []
+    finished = units(whole_runs(table))
+    for model, policy in dict.fromkeys(
+        zip(finished["model"].to_pylist(), finished["policy"].to_pylist(), strict=True)
+    ):
+        mine = finished.filter((pc.field("model") == model) & (pc.field("policy") == policy))
+        runs, run = np.unique(mine["run"].to_numpy(), return_inverse=True)
+        queries = mine.num_rows // len(runs)
+        means = (
+            np.bincount(run, mine[name].to_numpy()) / queries for name in ("regret", "last_regret", "clicks")
+        )
+        found.append(
+            Total(model, policy, queries, len(runs), *(mean_interval(mean, least=0) for mean in means))
+        )
+    return found
 
 
-def _total(model: str, policy: str, units: dict[tuple[str, int], list[tuple[int, float, float]]]) -> Total:
-    by_run: dict[int, list[tuple[float, float, float]]] = {}
-    for (_, run), rows in units.items():
-        steps, regret, clicks = np.array(rows).T
-        sizes = np.diff(steps, prepend=0)
-        values = (float(regret @ sizes), float(regret[-1]), float(clicks @ sizes / steps[-1]))
-        by_run.setdefault(run, []).append(values)
-    queries = max(map(len, by_run.values()))
-    whole = [np.mean(values, axis=0) for values in by_run.values() if len(values) == queries]
-    regret, last, clicks = (mean_interval(column, least=0) for column in np.array(whole).T)
-    return Total(model, policy, queries, len(whole), regret, last, clicks)
+def units(table: pa.Table) -> pa.Table:
+    """A row for each policy, model, query and run: its steps, the regret of them all and that of a step in the
+    last window, and the clicks a step."""
+    key = numbered(table, "policy", "model", "query", "run")
+    step = table["step"].to_numpy()
+    order = np.lexsort((step, key))
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    size = np.diff(step[order], prepend=0)
+    size[first] = step[order][first]
+    steps = step[order][last]
+    regret, clicks = (table[name].to_numpy()[order] for name in ("regret", "clicks"))
+    rows = table.select(["policy", "model", "query", "run"]).take(order[first])
+    for name, values in {
+        "steps": steps,
+        "regret": np.add.reduceat(regret * size, first),
+        "last_regret": regret[last],
+        "clicks": np.add.reduceat(clicks * size, first) / steps,
+    }.items():
+        rows = rows.append_column(name, pa.array(values))
+    return rows.take(np.argsort(order[first]))  # as they first come in the table
+
+
+def whole_runs(table: pa.Table) -> pa.Table:
+    """The rows of the runs that have all the queries that any run of their policy and model has: a run that was
+    stopped in between has not."""
+    pair, run = numbered(table, "model", "policy"), numbered(table, "model", "policy", "run")
+    _, row = np.unique(numbered(table, "model", "policy", "run", "query"), return_index=True)
+    runs, first, queries = np.unique(run[row], return_index=True, return_counts=True)
+    pairs = pair[row][first]
+    most = np.zeros(pairs.max(initial=0) + 1, np.int64)
+    np.maximum.at(most, pairs, queries)
+    whole = queries == most[pairs]
+    return table if whole.all() else table.filter(np.isin(run, runs[whole]))
+
+
+def numbered(table: pa.Table, *names: str) -> IntArray:
+    """A number for each row, the same where these columns are the same."""
+    number = np.zeros(table.num_rows, np.int64)
+    for name in names:
+        values = table[name].combine_chunks().dictionary_encode()
+        number = number * max(len(values.dictionary), 1) + values.indices.to_numpy()
+    return number

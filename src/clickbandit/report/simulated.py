@@ -1,0 +1,64 @@
+"""The report of a simulation: what came out, the regret over time, and how it was made."""
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
+from clickbandit.report.looks import Look, looks
+from clickbandit.report.page import Html, element, figure, policy_cell, table, write_page
+from clickbandit.report.tables import span
+from clickbandit.report.totals import totals
+
+
+def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> None:
+    """Write the results as a page."""
+    look = looks(results["policy"].unique().to_pylist())
+    rows = mean_curves(results)
+    panels = {
+        f"regret-{model}": live(panel, REGRET_TOOLTIP)
+        for model in results["model"].unique().to_pylist()
+        for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
+    }
+    made = {**settings, "clickbandit": version("clickbandit"), "Python": platform.python_version()}
+    write_page(
+        path,
+        "clickbandit: regret of policies",
+        [
+            totals_table(results, look),
+            element("h2", "Regret over time"),
+            figure(panels, _CAPTION, look=look, switch=True, height=320),
+            element("h2", "How it was made"),
+            table([{"setting": name, "value": value} for name, value in made.items()]),
+        ],
+    )
+
+
+_CAPTION = """
+Expected regret a step: the reward of the best list less that of the list shown, averaged over the queries; the bands
+are 95% intervals over runs. Where steps were leapt over, it is the mean over the orders in which items were shuffled,
+without the noise of the orders that happened. Drag to move, pinch or scroll with Ctrl to zoom, double-click to go
+back; click a policy to hide it."""
+
+
+def totals_table(results: pa.Table, look: Mapping[str, Look]) -> Html:
+    """The totals of each policy on each model."""
+    return table(
+        [
+            {
+                "model": total.model,
+                "policy": policy_cell(total.policy, look),
+                "regret": f"{total.regret.mean:,.0f}",
+                "95% interval": span(total.regret) if total.runs > 1 else "-",
+                "regret a step at last": f"{total.last_regret.mean:.2g}",
+                "clicks a step": f"{total.clicks.mean:.4f}",
+                "queries": total.queries,
+                "runs": total.runs,
+            }
+            for total in totals(results)
+        ]
+    )

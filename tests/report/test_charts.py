@@ -1,0 +1,104 @@
+"""Every chart compiles, shows what it should, and leaves no garbage where the regret is zero."""
+
+import json
+import re
+
+import pyarrow as pa
+import pytest
+import vl_convert as vlc
+
+from clickbandit.report.charts import (
+    END_TOOLTIP,
+    REGRET_TOOLTIP,
+    end_panel,
+    end_rows,
+    live,
+    log_range,
+    mean_curves,
+    regret_chart,
+    regret_panel,
+)
+from clickbandit.report.looks import looks
+from report.results import made_up
+
+
+def _panels(table: pa.Table) -> list[dict]:
+    look = looks(table["policy"].unique().to_pylist())
+    model = table["model"][0].as_py()
+    regret = regret_panel(
+        [row for row in mean_curves(table) if row["model"] == model], look, f"{model}: regret"
+    )
+    end = end_panel([row for row in end_rows(table) if row["model"] == model], look, "the end")
+    return [regret, end, live(regret, REGRET_TOOLTIP), live(end, END_TOOLTIP)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"runs": 1},
+        {"windows": 1},
+        {"policies": ["batchrank"], "models": ["DBN"], "queries": ["q"], "runs": 1},
+        {"policies": [f"mine.py:Policy{i}" for i in range(25)], "queries": ["a"]},
+        {"policies": ['<b>"\\'], "models": ["A.B[0]"]},
+    ],
+)
+def test_charts_compile_without_a_warning(odd: dict, capfd: pytest.CaptureFixture[str]) -> None:
+    for panel in _panels(made_up(**odd)):
+        vega = vlc.vegalite_to_vega(panel, show_warnings=True)
+        assert capfd.readouterr().err == ""
+        assert {mark["type"] for mark in vega["marks"]} & {"group", "line"}
+
+
+def test_zero_is_below_the_picture_and_nothing_else_is_changed() -> None:
+    table = made_up()
+    regret = _panels(table)[0]
+    low, high = regret["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    rows = {(row["policy"], row["step"]): row for row in mean_curves(table) if row["model"] == "CM"}
+    names = {one.name: policy for policy, one in looks(table["policy"].unique().to_pylist()).items()}
+    n_zero = 0
+    for value in regret["data"]["values"]:
+        row = rows[names[value["name"]], value["step"]]
+        if row["mean"] == 0:
+            n_zero += 1
+            assert value["mean"] == value["low"] == value["high"] == low / 10
+        else:
+            assert low <= value["mean"] <= high
+            assert value["mean"] == pytest.approx(row["mean"], rel=1e-3)
+            assert value["high"] == pytest.approx(row["high"], rel=1e-3)
+    assert n_zero == 10
+    assert all(layer["mark"]["clip"] for layer in regret["layer"])
+    svg = vlc.vegalite_to_svg({"width": 300, "height": 200, **regret})
+    assert "NaN" not in svg
+    assert "Infinity" not in svg
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0], (0.1, 1.0)),
+        ([], (0.1, 1.0)),
+        ([0.003, 0.19], (0.002, 0.2)),
+        ([1e-12, 0.5], (0.05, 0.5)),
+        ([0.1], (0.01, 0.1)),
+        ([3e4, 7e6], (2e4, 1e7)),
+    ],
+)
+def test_ranges_are_round(values: list[float], expected: tuple[float, float]) -> None:
+    assert log_range(values) == pytest.approx(expected)
+
+
+def test_axes_have_labels_at_powers_of_ten() -> None:
+    svg = vlc.vegalite_to_svg({"width": 300, "height": 200, **_panels(made_up())[0]})
+    labels = re.findall(r">(\d[^<]*)</text>", svg)
+    assert {"1e-1", "1e-2", "0", "5k", "20k"} <= set(labels)
+    assert not {"2e-2", "3e-2", "0k"} & set(labels)
+
+
+def test_a_notebook_gets_a_chart_with_a_legend() -> None:
+    chart = regret_chart(made_up())
+    spec = json.loads(chart.to_json())
+    assert [panel["title"] for panel in spec["hconcat"]] == ["CM", "PBM"]
+    svg = vlc.vegalite_to_svg(spec)
+    for name in ("BatchRank (printed)", "RankedExp3", "regret a step"):
+        assert f">{name}<" in svg
