@@ -406,7 +406,7 @@ class Batch:
         ranking, memo = impression.learning[at : at + 2 * n], impression.learning[at + 2 * n :]
         complete = True
         if version != learner.version:
-            feedback = learner.feedback(version, ranking, json.loads(impression.items), memo)
+            feedback = learner.feedback(version, ranking, memo)
             if feedback is None:
                 return False
             ranking, memo, complete = feedback

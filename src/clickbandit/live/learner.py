@@ -17,6 +17,8 @@ from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.types import MOST_ITEMS
 from clickbandit.randomness import generators
 
+MOST_CHANGES = 1000
+"""A list that was made longer ago than so many changes of the items is not learned from."""
 _HEAD = struct.Struct("<I")
 
 
@@ -36,6 +38,7 @@ class Learner:
         "_algorithms",
         "algorithm",
         "chances",
+        "changes",
         "generation",
         "horizon",
         "index",
@@ -75,6 +78,8 @@ class Learner:
         self.index: dict[str, int] = {}
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
+        self.changes: list[list[int]] = []
+        """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
 
     @classmethod
     def blank(cls, query: str, algorithms: Algorithms, number: int, generation: int) -> "Learner":
@@ -123,6 +128,7 @@ class Learner:
         self.algorithm = self._algorithms.add(record.policy)
         self.positions, self.horizon, self.seed = record.positions, record.horizon, record.seed
         self.missing = {}
+        self.changes = []
         self._name(list(record.items))
         if self.items:
             self.state = self.algorithm.start(len(self.items), self.shown, self.horizon)
@@ -135,16 +141,20 @@ class Learner:
         if not record.new and not record.gone:
             return
         self.version += 1
+        made_of = []
         # new ones first: the policy must never have fewer items than positions
         if record.new:
             assert self.algorithm.admit is not None
             self.state = self.algorithm.admit(self.state, len(record.new))
             self._name(self.items + record.new)
+            made_of.append(len(record.new))
         for name in record.gone:
             assert self.algorithm.retire is not None
             item = self.index[name]
             self.state = self.algorithm.retire(self.state, item)
             self._name(self.items[:item] + self.items[item + 1 :])
+            made_of.append(-1 - item)
+        self.changes = [*self.changes, made_of][-MOST_CHANGES:]
         self._make_room()
 
     def _name(self, items: list[str]) -> None:
@@ -228,21 +238,35 @@ class Learner:
             return Start(self.algorithm.name, self.positions, self.horizon, self.seed, list(items))
         return Items(new, gone, missing) if new or gone or missing != self.missing else None
 
-    def feedback(self, version: int, ranking: bytes, names: Sequence[str], memo: bytes) -> Feedback | None:
-        """A list that was made at some version of the items, in the numbers that they have now.
+    def feedback(self, version: int, ranking: bytes, memo: bytes) -> Feedback | None:
+        """A list that was made at another version of the items, in the numbers that they have now.
 
         None if the policy cannot use its memo any more.
         """
-        if version == self.version:
-            return Feedback(ranking, memo, complete=True)
-        now = np.array([self.index.get(name, -1) for name in names], np.int64)
+        numbers = self._numbers_since(version)
+        if numbers is None:
+            return None
+        now = numbers[np.frombuffer(ranking, "<i2")]
         if self.algorithm.renumber is not None:
-            carried = np.frombuffer(memo).copy()
-            self.algorithm.renumber(carried, np.frombuffer(ranking, "<i2").astype(np.int64), now)
+            carried = self.algorithm.renumber(np.frombuffer(memo).copy(), numbers, len(self.items))
             memo = carried.tobytes()
         if len(memo) != self.memo.nbytes:
             return None
         return Feedback(now.astype("<i2").tobytes(), memo, complete=bool((now >= 0).all()))
+
+    def _numbers_since(self, version: int) -> IntArray | None:
+        """For each item that there was, its number now, -1 if it is gone; None if that was too long ago."""
+        age = self.version - version
+        if age > len(self.changes):
+            return None
+        steps = [step for made_of in self.changes[len(self.changes) - age :] for step in made_of]
+        n_items = len(self.items) - sum(step if step > 0 else -1 for step in steps)
+        numbers = np.arange(n_items)
+        for step in steps:
+            if step < 0:
+                item = -1 - step
+                numbers = np.where(numbers == item, -1, np.where(numbers > item, numbers - 1, numbers))
+        return numbers
 
     # --- as bytes -------------------------------------------------------------------------------------------
 
@@ -263,6 +287,7 @@ class Learner:
             "seed": self.seed,
             "items": self.items,
             "missing": self.missing,
+            "changes": self.changes,
         }
         arrays = []
         if self.generation:
@@ -285,7 +310,7 @@ class Learner:
         at = _HEAD.size + length
         header = json.loads(snapshot[_HEAD.size : at])
         self = cls(query, algorithms)
-        for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing"):
+        for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing", "changes"):
             setattr(self, name, header[name])
         self._name(header["items"])
         if self.generation:

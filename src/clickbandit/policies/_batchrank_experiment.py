@@ -17,6 +17,10 @@ import numpy as np
 from clickbandit.bounds import interval
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies._batchrank_experiment_live import admit as admit
+from clickbandit.policies._batchrank_experiment_live import describe as describe
+from clickbandit.policies._batchrank_experiment_live import propensity as propensity
+from clickbandit.policies._batchrank_experiment_live import retire as retire
 from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -51,12 +55,15 @@ class State(NamedTuple):
     """By item: the upper bound at its last test."""
     lower: FloatArray
     """By item: the lower bound at its last test."""
+    newcomer: IntArray
+    """By item: 1 if it came later than others, and may be better than the groups above (see `climb`)."""
     groups: IntArray
     """How many groups were ever made."""
     budget: float
     """log(L T), the budget of the confidence bounds."""
     hoeffding: bool
     eliminate: bool
+    n_positions: int
 
 
 def init(
@@ -84,10 +91,12 @@ def init(
         earlier_clicks=np.zeros(n_items, np.int64),
         upper=np.ones(n_items),
         lower=np.zeros(n_items),
+        newcomer=np.zeros(n_items, np.int64),
         groups=np.zeros(1, np.int64),
         budget=math.log(n_items * horizon),
         hoeffding=bounds == "hoeffding",
         eliminate=eliminate,
+        n_positions=n_positions,
     )
     interpreted(make_group)(state, 0, n_items)
     return state
@@ -110,6 +119,8 @@ def make_group(state: State, start: int, end: int) -> None:
         state.earlier_clicks[item] += state.clicks[item]
         state.observed[item] = 0
         state.clicks[item] = 0
+        if start == 0:  # there is no group above
+            state.newcomer[item] = 0
     expect(state, start, 1)
 
 
@@ -205,8 +216,23 @@ def cut_group(state: State, group: int, n_positions: int) -> None:
             changed = True
     if changed:
         make_group(state, group, part_end)
+        climb(state, group, group + kept)
     else:
         expect(state, group, state.halvings[group] + 1)
+
+
+@slow_path
+def climb(state: State, group: int, end: int) -> None:
+    """After a group was cut: newcomers alone join the group above; those below an item that is none are in place."""
+    top = state.end[group]
+    old = group
+    while old < end and state.newcomer[state.items[old]] == 1:
+        old += 1
+    if old < end:
+        for place in range(state.end[state.group[old]], end):
+            state.newcomer[state.items[place]] = 0
+    if old >= top:
+        make_group(state, state.group[group - 1], top)
 
 
 # --- leaps over steps that cannot change the groups ---------------------------------------------------------

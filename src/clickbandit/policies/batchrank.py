@@ -27,6 +27,10 @@ from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies import _batchrank_experiment
 from clickbandit.policies._base import Policy
+from clickbandit.policies._batchrank_live import admit as admit
+from clickbandit.policies._batchrank_live import describe as describe
+from clickbandit.policies._batchrank_live import propensity as propensity
+from clickbandit.policies._batchrank_live import retire as retire
 from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -78,6 +82,8 @@ class State(NamedTuple):
     """By item: U(d) at its last test."""
     lower: FloatArray
     """By item: L(d) at its last test."""
+    newcomer: IntArray
+    """By item: 1 if it came later than others, and may be better than the batches above (see `climb`)."""
     batches: IntArray
     """How many batches were ever made."""
     log_horizon: float
@@ -117,6 +123,7 @@ def init(
         earlier_clicks=np.zeros(n_items, np.int64),
         upper=np.ones(n_items),
         lower=np.zeros(n_items),
+        newcomer=np.zeros(n_items, np.int64),
         batches=np.zeros(1, np.int64),
         log_horizon=math.log(horizon),
         budget=math.log(horizon) + 3 * math.log(math.log(horizon)),
@@ -159,6 +166,9 @@ def make_batch(state: State, first: int, last: int, start: int, size: int) -> No
     state.last[first] = last
     state.start[first] = start
     state.size[first] = size
+    if first == 0:  # there is no batch above
+        for i in range(start, start + size):
+            state.newcomer[state.items[i]] = 0
     open_stage(state, first, 0)
 
 
@@ -262,6 +272,7 @@ def test(state: State, n_positions: int) -> None:
     for batch in range(n_positions):
         if state.last[batch] >= 0 and state.missing[batch] == 0:
             update_batch(state, batch)
+            climb(state, batch)
 
 
 @kernel
@@ -304,6 +315,7 @@ def update_batch(state: State, batch: int) -> None:
             split = above
 
     if split > 0:
+        place_newcomers(state, items, split)
         make_batch(state, batch, batch + split - 1, start, split)
         make_batch(state, batch + split, last, start + split, size - split)
         return
@@ -315,6 +327,30 @@ def update_batch(state: State, batch: int) -> None:
                 kept += 1
         state.size[batch] = kept
     open_stage(state, batch, state.stage[batch] + 1)
+
+
+@slow_path
+def place_newcomers(state: State, items: IntArray, split: int) -> None:
+    """At a split those below an item that is no newcomer are known to be worse than the batches above."""
+    for i in range(split):
+        if state.newcomer[items[i]] == 0:
+            for j in range(split, len(items)):
+                state.newcomer[items[j]] = 0
+            return
+
+
+@slow_path
+def climb(state: State, batch: int) -> None:
+    """Merge a batch of newcomers alone with the batch above it: they may be better than that, too."""
+    start, end = state.start[batch], state.start[batch] + state.size[batch]
+    for i in range(start, end):
+        if state.newcomer[state.items[i]] == 0:
+            return
+    last, state.last[batch] = state.last[batch], -1
+    above = batch - 1
+    while state.last[above] < 0:
+        above -= 1
+    make_batch(state, above, last, state.start[above], end - state.start[above])
 
 
 # --- leaps over steps that cannot change the batches --------------------------------------------------------

@@ -4,13 +4,14 @@ Believes nothing about users, learns nothing, and its regret grows linearly: the
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies._base import Policy
 from clickbandit.policies._common import draw_index
+from clickbandit.policies._items import with_new_numbers, without_number
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -42,8 +43,19 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         ranking[k] = items[k]
 
 
+@kernel
+def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    for k in range(len(out)):
+        out[k] = 1 / len(state.items)
+
+
 def best(state: State, ranking: IntArray) -> None:
     ranking[:] = np.arange(len(ranking))
+
+
+def describe(state: State) -> dict[str, Any]:
+    """Nothing is known of any item."""
+    return {"items": [{"item": item} for item in range(len(state.items))]}
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -52,6 +64,17 @@ def best(state: State, ranking: IntArray) -> None:
 @kernel
 def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     pass
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+
+def admit(state: State, n_new: int) -> State:
+    return State(items=with_new_numbers(state.items, n_new))
+
+
+def retire(state: State, item: int) -> State:
+    return State(items=without_number(state.items, item))
 
 
 @dataclass(frozen=True)
