@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit import CascadeModel, Policy
+from clickbandit import CascadeModel, Policy, PositionBasedModel
 from clickbandit.policies._base import parse_policy, policy_names
 from clickbandit.testing import check_policy
 
@@ -110,6 +110,71 @@ def test_a_broken_policy_is_found(function, broken, message):
     policy = type("Broken", (Honest,), {function: staticmethod(broken)})()
     with pytest.raises(AssertionError, match=message):
         check_policy(policy)
+
+
+def wrong_propensity(state, ranking, memo, out):
+    out[:] = 0.5
+
+
+def meddling_propensity(state, ranking, memo, out):
+    out[:] = 1
+    state.count[:] += 1
+
+
+def wrong_groups(state):
+    """Claims that each position is fixed."""
+    entries = [{"item": item} for item in range(len(state.count))]
+    groups = [{"first": k + 1, "last": k + 1, "items": [k]} for k in range(3)]
+    return {"items": entries, "groups": groups, "settled": True}
+
+
+def wrong_keys(state):
+    return {"items": [{"item": item, "estimate": None} for item in range(len(state.count))]}
+
+
+def admit(state, n_new):
+    return State(np.append(state.count, np.zeros(n_new)))
+
+
+def retire(state, item):
+    return State(np.delete(state.count, item))
+
+
+def forgetful_retire(state, item):
+    return State(state.count)
+
+
+def retire_to_another_type(state, item):
+    return State(np.delete(state.count, item).astype(np.int64))
+
+
+def careless_void(state, ranking, memo):
+    state.count[ranking] += 0
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"propensity": wrong_propensity}, "0.5"),
+        ({"propensity": meddling_propensity}, "must change nothing but `out`"),
+        ({"describe": wrong_groups}, "where only"),
+        ({"describe": wrong_keys}, "estimate: None"),
+        ({"admit": admit, "retire": forgetful_retire}, "after some came and went, rank gave"),
+        ({"admit": admit, "retire": retire_to_another_type}, "must keep the types"),
+        ({"admit": admit, "retire": retire, "void": careless_void}, "must not look at an item that is gone"),
+    ],
+)
+def test_a_broken_optional_function_is_found(functions, message):
+    statics = {name: staticmethod(function) for name, function in functions.items()}
+    policy = type("Broken", (Honest,), statics)()
+    with pytest.raises(AssertionError, match=message):
+        check_policy(
+            policy, PositionBasedModel(attraction=[0.1, 0.2, 0.9, 0.8, 0.7], examination=[1, 0.6, 0.5]), 3
+        )
+
+
+def test_items_may_come_and_go():
+    check_policy(type("Open", (Honest,), {"admit": staticmethod(admit), "retire": staticmethod(retire)})())
 
 
 def test_hidden_state_is_found():

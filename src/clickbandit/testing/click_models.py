@@ -10,7 +10,7 @@ import numpy as np
 from clickbandit.clicks._base import ClickModel
 from clickbandit.kernel import FloatArray, IntArray, interpreted, is_compiled, kernel
 
-_LEVEL = 1e-6
+LEVEL = 1e-6
 """How often a right model would fail a test of its samples, had the seed not been fixed."""
 _SAMPLES = 20_000
 _TOLERANCE = 1e-9
@@ -106,10 +106,10 @@ def _check_samples(model: ClickModel, ranking: IntArray, vectors: IntArray, law:
             f"{where}: log_likelihood says that clicks {vectors[vector].tolist()} never happen, "
             f"but {seen[vector]} of {_SAMPLES} simulated users clicked so"
         )
-    distance, allowed = _chi_square(seen, law * _SAMPLES)
+    distance, allowed = chi_square(seen, law * _SAMPLES)
     assert distance <= allowed, (
         f"{where}: the clicks of {_SAMPLES} simulated users do not follow log_likelihood: "
-        f"chi-square is {distance:.1f}, above {allowed:.1f} (level {_LEVEL})"
+        f"chi-square is {distance:.1f}, above {allowed:.1f} (level {LEVEL})"
     )
 
 
@@ -132,7 +132,7 @@ def _simulate(click: Any, params: Any, rng: np.random.Generator, ranking: IntArr
 _simulate_compiled = kernel(_simulate)
 
 
-def _chi_square(seen: IntArray, expected: FloatArray) -> tuple[float, float]:
+def chi_square(seen: IntArray, expected: FloatArray) -> tuple[float, float]:
     """Pearson's statistic, and what it may be at most; rare outcomes go together until 5 are expected."""
     cells: list[list[float]] = [[0.0, 0.0]]
     for outcome in np.argsort(expected):
@@ -146,5 +146,5 @@ def _chi_square(seen: IntArray, expected: FloatArray) -> tuple[float, float]:
         return distance, math.inf
     # Wilson and Hilferty 1931: the cube root of chi-square over its degrees of freedom is nearly normal
     spread = 2 / (9 * freedom)
-    bound = 1 - spread + statistics.NormalDist().inv_cdf(1 - _LEVEL) * math.sqrt(spread)
+    bound = 1 - spread + statistics.NormalDist().inv_cdf(1 - LEVEL) * math.sqrt(spread)
     return distance, freedom * bound**3

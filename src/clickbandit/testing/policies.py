@@ -1,16 +1,14 @@
 """What a policy must keep, as a check that anyone can run on a policy of their own."""
 
-from collections.abc import Callable
-from copy import deepcopy
-from typing import Any
-
 import numpy as np
 
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import FloatArray, IntArray, interpreted
+from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.policies._base import Policy
 from clickbandit.simulation.run import Problem, Run
+from clickbandit.testing._optional import check_describe, check_items, check_propensity
+from clickbandit.testing._session import Session
 
 _STEPS = 300
 
@@ -21,6 +19,8 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     Its state is a NamedTuple of arrays and plain numbers; every list is of different items, and every entry of the
     memo is written; the same seed gives the same lists, compiled and interpreted; a saved run continues bit for
     bit; and it goes on with feedback that is late, out of order, lost or void, learning from its arguments alone.
+    Of the optional functions, `propensity` gives the frequencies of many lists (chi-square at level 1e-6, fixed seed),
+    `describe` can be written as JSON and is true of the lists to come, and `admit` and `retire` let items come and go.
     Unless a click model is given it is tried on small and larger problems, also with as many positions as items.
 
     >>> from clickbandit import BatchRank
@@ -37,7 +37,12 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         _check_lists(problem, where)
         _check_feedback(problem, where)
         _check_saving(problem, where)
-        if n_positions == min(3, users.n_items) or model is not None:  # one problem is enough to compile for
+        check_describe(problem, where)
+        check_items(problem, where)
+        if (
+            n_positions == min(3, users.n_items) or model is not None
+        ):  # one problem is enough for what takes long
+            check_propensity(problem, where)
             _check_compiled(problem, where)
 
 
@@ -57,72 +62,9 @@ def _check_state(problem: Problem, where: str) -> None:
     assert problem.policy.function("memo_size")(problem.model.n_items, problem.positions) >= 0
 
 
-class _Session:
-    """A policy that is driven by hand, as plain Python."""
-
-    def __init__(self, problem: Problem, where: str) -> None:
-        self.problem = problem
-        self.where = where
-        self.state = problem.start()
-        self.rng, self.users = (np.random.default_rng(seed) for seed in (1, 2))
-        policy = problem.policy
-        self.memo_size = policy.function("memo_size")(problem.model.n_items, problem.positions)
-        self._rank = interpreted(policy.function("rank"))
-        self._update = interpreted(policy.function("update"))
-        self._void: Callable[..., None] | None = (
-            interpreted(policy.function("void")) if policy.has("void") else None
-        )
-
-    def rank(self) -> tuple[IntArray, FloatArray]:
-        ranking = np.full(self.problem.positions, -1)
-        memo = np.full(self.memo_size, np.nan)
-        self._rank(self.state, self.rng, ranking, memo)
-        self._check_list(ranking, "rank")
-        assert not np.isnan(memo).any(), (
-            f"{self.where}: rank must write every entry of the memo, found {memo}"
-        )
-        return ranking, memo
-
-    def update(self, ranking: IntArray, memo: FloatArray) -> None:
-        clicks = self.problem.model.click(ranking.tolist(), self.users)
-        given = ranking.copy(), clicks.copy(), memo.copy()
-        self._update(self.state, *given)
-        for before, after in zip((ranking, clicks, memo), given, strict=True):
-            assert np.array_equal(before, after), (
-                f"{self.where}: update must not change the list, clicks or memo"
-            )
-
-    def step(self) -> IntArray:
-        ranking, memo = self.rank()
-        self.update(ranking, memo)
-        return ranking
-
-    def void(self, ranking: IntArray, memo: FloatArray) -> None:
-        if self._void is not None:
-            self._void(self.state, ranking, memo)
-
-    def best(self) -> None:
-        before = deepcopy(self.state)
-        ranking = np.full(self.problem.positions, -1)
-        self.problem.policy.function("best")(self.state, ranking)
-        self._check_list(ranking, "best")
-        assert _same(before, self.state), f"{self.where}: best must not change the state"
-
-    def _check_list(self, ranking: IntArray, function: str) -> None:
-        shown = ranking.tolist()
-        n_items = self.problem.model.n_items
-        assert len(set(shown)) == len(shown), f"{self.where}: {function} gave an item twice: {shown}"
-        inside = all(0 <= item < n_items for item in shown)
-        assert inside, f"{self.where}: {function} must give items from 0 to {n_items - 1}, found {shown}"
-
-
-def _same(state: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(state, other, strict=True))
-
-
 def _check_lists(problem: Problem, where: str) -> None:
     """The same run twice, the second time beside another one that nothing may pass to it from."""
-    first, again, other = _Session(problem, where), _Session(problem, where), _Session(problem, where)
+    first, again, other = Session(problem, where), Session(problem, where), Session(problem, where)
     other.users = np.random.default_rng(4)
     lists = [first.step() for _ in range(_STEPS)]
     first.best()
@@ -137,7 +79,7 @@ def _check_lists(problem: Problem, where: str) -> None:
 
 def _check_feedback(problem: Problem, where: str) -> None:
     """Feedback that is late, out of order, lost or void, from a generator of its own."""
-    session = _Session(problem, where)
+    session = Session(problem, where)
     chance = np.random.default_rng(3)
     waiting: list[tuple[IntArray, FloatArray]] = []
     for _ in range(_STEPS):

@@ -1,0 +1,214 @@
+"""What the optional functions of a policy must keep: `propensity`, `describe`, `admit` and `retire`."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, interpreted
+from clickbandit.simulation.run import Problem
+from clickbandit.testing._session import Session, copy_of, same
+from clickbandit.testing.click_models import LEVEL, chi_square
+
+_MOMENTS = (0, 3, 200)
+"""Lists that were made before a policy is looked at."""
+_SAMPLES = 1000
+_TOLERANCE = 1e-9
+_ITEM_KEYS: dict[str, Any] = {
+    "item": int,
+    "observed": (int, float),
+    "clicks": (int, float),
+    "estimate": float,
+    "low": float,
+    "high": float,
+    "eliminated": bool,
+}
+_GROUP_KEYS: dict[str, Any] = {"first": int, "last": int, "items": list, "stage": int, "at_least": int}
+_MOST_STEPS_AHEAD = 200
+
+
+def _sessions(problem: Problem, where: str) -> list[Session]:
+    """The policy at a few moments, with feedback that is late."""
+    found = []
+    session = Session(problem, where)
+    chance = np.random.default_rng(5)
+    waiting: list[tuple[IntArray, FloatArray]] = []
+    for step in range(max(_MOMENTS) + 1):
+        if step in _MOMENTS:
+            found.append(session.copy())
+        waiting.append(session.rank())
+        while waiting and chance.random() < 0.6:
+            impression = waiting.pop(int(chance.random() * len(waiting)))
+            if chance.random() < 0.9:
+                session.update(*impression)
+            else:
+                session.void(*impression)
+    return found
+
+
+def check_propensity(problem: Problem, where: str) -> None:
+    """Lists made again and again from the same state have items at positions as often as it says."""
+    if not problem.policy.has("propensity"):
+        return
+    propensity = interpreted(problem.policy.function("propensity"))
+    n_items, n_positions = problem.model.n_items, problem.positions
+    for session in _sessions(problem, where):
+        before = session.state
+        stated = np.full((n_positions, n_items), np.nan)
+        seen = np.zeros((n_positions, n_items), np.int64)
+        for sample in range(_SAMPLES):
+            session.state = copy_of(before)
+            ranking, memo = session.rank()
+            out = np.full(n_positions, np.nan)
+            given = copy_of(session.state) if sample < 10 else None, ranking.copy(), memo.copy()
+            propensity(session.state, ranking, memo, out)
+            unchanged = given[0] is None or same(given[0], session.state)
+            unchanged = unchanged and same(given[1:], (ranking, memo))
+            assert unchanged, f"{where}: propensity must change nothing but `out`"
+            assert ((out > 0) & (out <= 1 + _TOLERANCE)).all(), (
+                f"{where}: propensity must be a probability above 0 of what has happened, found {out} for {ranking}"
+            )
+            known = stated[range(n_positions), ranking]
+            assert (np.isnan(known) | (abs(known - out) < _TOLERANCE)).all(), (
+                f"{where}: the propensity of an item at a position depends on what was known before `rank` alone, "
+                f"found {known} and {out} for {ranking}"
+            )
+            stated[range(n_positions), ranking] = out
+            seen[range(n_positions), ranking] += 1
+        for k in range(n_positions):
+            expected = np.nan_to_num(stated[k])
+            rest = 1 - expected.sum()
+            assert rest > -_TOLERANCE * n_items, (
+                f"{where}: the propensities of all items at position {k + 1} sum to {expected.sum()}, more than 1"
+            )
+            cells = np.append(expected, max(rest, 0.0)) * _SAMPLES
+            possible = cells > _TOLERANCE
+            distance, allowed = chi_square(np.append(seen[k], 0)[possible], cells[possible])
+            assert distance <= allowed, (
+                f"{where}: of {_SAMPLES} lists {seen[k].tolist()} had the items at position {k + 1}, but propensity "
+                f"says {expected.tolist()}: chi-square is {distance:.1f}, above {allowed:.1f} (level {LEVEL})"
+            )
+
+
+def check_describe(problem: Problem, where: str) -> None:
+    """It has the agreed keys, changes nothing, and lists keep to the groups until the next decision."""
+    if not problem.policy.has("describe"):
+        return
+    describe = problem.policy.function("describe")
+    n_items = problem.model.n_items
+    for session in _sessions(problem, where):
+        before = copy_of(session.state)
+        told = describe(session.state)
+        assert same(before, session.state), f"{where}: describe must not change the state"
+        json.dumps(told, allow_nan=False)
+        unknown = set(told) - {"items", "groups", "next_decision", "settled"}
+        assert not unknown, f"{where}: describe has unknown keys {unknown}"
+        assert [entry["item"] for entry in told["items"]] == list(range(n_items)), (
+            f"{where}: describe must have an entry for each item, in the order of their numbers"
+        )
+        for entries, keys in ((told["items"], _ITEM_KEYS), (told.get("groups", []), _GROUP_KEYS)):
+            for entry in entries:
+                for name, value in entry.items():
+                    assert isinstance(value, keys.get(name, ())), (
+                        f"{where}: describe says {name}: {value!r}, expected {keys.get(name, 'no such key')}"
+                    )
+        if "groups" in told:
+            _check_groups(session, told, describe, where)
+
+
+def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: str) -> None:
+    n_positions = session.problem.positions
+    groups = told["groups"]
+    members = [item for group in groups for item in group["items"]]
+    assert len(set(members)) == len(members), f"{where}: an item is in two groups: {groups}"
+    shown = [group for group in groups if "first" in group]
+    covered = [k for group in shown for k in range(group["first"], group["last"] + 1)]
+    assert covered == list(range(1, n_positions + 1)), (
+        f"{where}: groups must cover the positions, found {groups}"
+    )
+    quiet = _MOST_STEPS_AHEAD if told.get("settled") else told.get("next_decision", 0) - 1
+    for _ in range(min(max(quiet, 1), _MOST_STEPS_AHEAD)):
+        ranking, memo = session.rank()
+        for group in shown:
+            there = ranking[group["first"] - 1 : group["last"]].tolist()
+            assert set(there) <= set(group["items"]), f"{where}: found {there} where only {group} may stand"
+        if quiet < 1:
+            return
+        session.update(ranking, memo)
+        now = describe(session.state)["groups"]
+        assert [group["items"] for group in now] == [group["items"] for group in groups], (
+            f"{where}: the groups must stay as they are for {quiet} impressions, found {groups} and then {now}"
+        )
+
+
+class _Waiting:
+    """An impression whose feedback is still to come, while items come and go."""
+
+    def __init__(self, ranking: IntArray, memo: FloatArray, n_items: int) -> None:
+        self.ranking = ranking
+        self.memo = memo
+        self.numbers = np.arange(n_items)
+
+    def retire(self, item: int) -> None:
+        numbers = self.numbers
+        self.numbers = np.where(numbers == item, -1, np.where(numbers > item, numbers - 1, numbers))
+
+
+def check_items(problem: Problem, where: str) -> None:
+    """Items come and go while feedback is late, and what is shown is always of the items at hand."""
+    policy = problem.policy
+    if not policy.has("admit") or not policy.has("retire") or problem.model.n_items == 1:
+        return
+    state = problem.start()
+    kinds = _kinds(state)
+    n_items, n_positions = problem.model.n_items, problem.positions
+    functions = {name: interpreted(policy.function(name)) for name in ("rank", "update")}
+    void = interpreted(policy.function("void")) if policy.has("void") else None
+    rng, chance = np.random.default_rng(1), np.random.default_rng(2)
+    waiting: list[_Waiting] = []
+    for _ in range(400):
+        if chance.random() < 0.1:
+            n_new = 1 + int(chance.random() * 2)
+            state = policy.function("admit")(state, n_new)
+            n_items += n_new
+        while n_items > n_positions and chance.random() < 0.1:
+            item = int(chance.random() * n_items)
+            state = policy.function("retire")(state, item)
+            n_items -= 1
+            for impression in waiting:
+                impression.retire(item)
+        assert _kinds(state) == kinds, (
+            f"{where}: admit and retire must keep the types of the state, found {_kinds(state)}, expected {kinds}"
+        )
+        ranking = np.full(n_positions, -1)
+        memo = np.full(policy.function("memo_size")(n_items, n_positions), np.nan)
+        functions["rank"](state, rng, ranking, memo)
+        best = np.full(n_positions, -1)
+        policy.function("best")(state, best)
+        for name, found in (("rank", ranking.tolist()), ("best", best.tolist())):
+            in_order = len(set(found)) == n_positions and set(found) <= set(range(n_items))
+            assert in_order, f"{where}: with {n_items} items after some came and went, {name} gave {found}"
+        waiting.append(_Waiting(ranking, memo, n_items))
+        while waiting and chance.random() < 0.55:
+            impression = waiting.pop(int(chance.random() * len(waiting)))
+            ranking, memo = impression.numbers[impression.ranking], impression.memo
+            if policy.has("renumber"):
+                memo = policy.function("renumber")(memo, impression.numbers, n_items)
+            if (ranking >= 0).all():
+                clicks = (chance.random(n_positions) < 0.4).astype(np.int64)
+                functions["update"](state, ranking, clicks, memo)
+            elif void is not None:
+                try:
+                    void(state, np.where(ranking >= 0, ranking, n_items), memo)
+                except IndexError:
+                    raise AssertionError(f"{where}: void must not look at an item that is gone") from None
+
+
+def _kinds(state: Any) -> dict[str, Any]:
+    """The types of a state's fields, as the compiler sees them."""
+    return {
+        name: (value.dtype, value.ndim, value.flags.c_contiguous)
+        if isinstance(value, np.ndarray)
+        else type(value)
+        for name, value in state._asdict().items()
+    }
