@@ -141,7 +141,7 @@ def retire(state, item):
 
 
 def forgetful_retire(state, item):
-    return State(state.count)
+    return State(np.append(np.delete(state.count, item), state.count.max() + 1))  # it is the last one now
 
 
 def retire_to_another_type(state, item):
