@@ -103,14 +103,11 @@ def step_time(policy: str, query: Query, model: str, n: int) -> float:
 def twin_time(policy: str, query: Query, n: int = 2000) -> float:
     """Nanoseconds a step of the naive policy with naive users of a PBM."""
     sys.path.insert(0, str(PROJECT / "tests"))
-    from naive import policies as naive
+    from naive.twins import TWINS
 
-    name, _, settings = policy.partition(":")
-    kind = {"batchrank": "BatchRank", "cascade-kl-ucb": "CascadeKLUCB", "ranked-exp3": "RankedExp3"}
-    twin_class = getattr(naive, "BatchRankExperiment" if settings else kind.get(name, name.capitalize()))
-    known = {"best_list": list(range(POSITIONS))} if name == "optimal" else {}
-    model: Any = query.model("PBM")
-    twin = twin_class(len(model.attraction), POSITIONS, horizon=1_000_000, **known)
+    users = problem(policy, query, "PBM", 1_000_000)
+    model: Any = users.model
+    twin = TWINS[policy](len(model.attraction), POSITIONS, horizon=users.horizon, **users.knowledge)
     rng = np.random.default_rng(1)
     started = time.thread_time()
     for _ in range(n):

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from clickbandit.policies._base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
     from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
+    from clickbandit.policies.pbm_pie import PBMPIE as PBMPIE
+    from clickbandit.policies.pbm_ts import PBMTS as PBMTS
+    from clickbandit.policies.pbm_ucb import PBMUCB as PBMUCB
+    from clickbandit.policies.rank1elim import Rank1Elim as Rank1Elim
+    from clickbandit.policies.rank1elim_kl import Rank1ElimKL as Rank1ElimKL
     from clickbandit.policies.ranked_exp3 import RankedExp3 as RankedExp3
     from clickbandit.policies.toprank import TopRank as TopRank
     from clickbandit.queries import Query as Query
@@ -38,6 +43,11 @@ _HOMES = {
     "Policy": "policies._base",
     "BatchRank": "policies.batchrank",
     "CascadeKLUCB": "policies.cascade_kl_ucb",
+    "PBMPIE": "policies.pbm_pie",
+    "PBMTS": "policies.pbm_ts",
+    "PBMUCB": "policies.pbm_ucb",
+    "Rank1Elim": "policies.rank1elim",
+    "Rank1ElimKL": "policies.rank1elim_kl",
     "RankedExp3": "policies.ranked_exp3",
     "TopRank": "policies.toprank",
     "Query": "queries",

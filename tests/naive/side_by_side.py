@@ -74,7 +74,7 @@ def compare(
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
     name = settings.name + ("" if variant == "printed" else f":variant={variant}")
-    twin = TWINS[name](model.n_items, positions, horizon=horizon, **values, **problem.knowledge)
+    twin = TWINS[name](model.n_items, positions, horizon=horizon, **{**values, **problem.knowledge})
     outstanding: deque[Any] = deque()
     for step in range(steps):
         slot = step % (delay + 1)

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from naive import policies, relations
+from naive import policies, positional, relations
+
 
 TWINS: dict[str, Callable[..., Any]] = {
     "batchrank": policies.BatchRank,
@@ -13,5 +14,10 @@ TWINS: dict[str, Callable[..., Any]] = {
     "random": policies.Random,
     "optimal": policies.Optimal,
     "toprank": relations.TopRank,
+    "pbm-pie": positional.PBMPIE,
+    "pbm-ts": positional.PBMTS,
+    "pbm-ucb": positional.PBMUCB,
+    "rank1elim": positional.Rank1Elim,
+    "rank1elim-kl": positional.Rank1ElimKL,
 }
 """The twin of each policy, by its spelling without other settings."""

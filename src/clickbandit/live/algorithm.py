@@ -19,10 +19,11 @@ class Algorithm:
     """What a learner calls: the kernels of a policy, and the optional functions that it has."""
 
     def __init__(self, policy: Policy) -> None:
-        if policy.knows:
+        if policy.needs:
+            settable = all(hasattr(policy, name) for name in policy.needs)
             raise InputError(
-                f"{policy.name} must be told the users' {', '.join(policy.knows)}, which only a simulation knows: "
-                "choose another policy"
+                f"{policy.name} must be told the users' {', '.join(policy.needs)}, which only a simulation knows: "
+                f"{'give it as a setting' if settable else 'choose another policy'}"
             )
         self.policy = policy
         self.name = str(policy)

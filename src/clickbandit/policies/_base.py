@@ -32,7 +32,8 @@ class Policy:
     paper: ClassVar[str] = ""
     """Where the algorithm comes from."""
     knows: ClassVar[tuple[str, ...]] = ()
-    """What the policy is told of the users beyond their clicks: "best_list" or "examination"."""
+    """What the policy is told of the users beyond their clicks: "best_list" or "examination". A setting of the same
+    name tells it too."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -67,6 +68,11 @@ class Policy:
             if field.default is MISSING or getattr(self, field.name) != field.default
         ]
         return ":".join([self.name, *([",".join(given)] if given else [])])
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the policy must be told because no setting of it says so."""
+        return tuple(name for name in self.knows if not getattr(self, name, None))
 
     @property
     def built_in(self) -> bool:
@@ -104,9 +110,9 @@ class Policy:
         return is_compiled(self.function("rank")) and is_compiled(self.function("update"))
 
     def start(self, n_items: int, n_positions: int, *, horizon: int, **knowledge: Any) -> Any:
-        """The state before the first step."""
+        """The state before the first step; what is told here is in the place of a setting of the same name."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        return self.function("init")(n_items, n_positions, horizon=horizon, **settings, **knowledge)
+        return self.function("init")(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
 
 
 def _misfit(value: object, hint: Any) -> str | None:

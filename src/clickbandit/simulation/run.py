@@ -55,13 +55,12 @@ class Problem:
         self.delay = delay
         self.best_list, self.best_reward = best_list(model, positions)
         self.params = model.params
+        for name in missing_knowledge(policy, model):
+            raise InputError(
+                f"{policy.name} must be told the users' {name}, which {model.name} does not have"
+            )
         known = {"best_list": self.best_list, "examination": getattr(model, "examination", None)}
-        self.knowledge = {name: known[name] for name in policy.knows}
-        for name, value in self.knowledge.items():
-            if value is None:
-                raise InputError(
-                    f"{policy.name} must be told the users' {name}, which {model.name} does not have"
-                )
+        self.knowledge = {name: known[name] for name in policy.needs}
 
         can_leap = policy.has("quiet") and delay == 0
         if method == "leap" and not can_leap:
@@ -133,6 +132,18 @@ class Problem:
             loop=loop,
             outcomes=outcomes,
         )
+
+
+def missing_knowledge(policy: Policy, model: ClickModel) -> list[str]:
+    """What a policy must be told of the users that this click model does not have: then it cannot be run on it.
+
+    >>> from clickbandit import CascadeModel
+    >>> missing_knowledge(parse_policy("pbm-ucb"), CascadeModel(attraction=[0.8, 0.2]))
+    ['examination']
+    """
+    # in the UBM examination depends on the clicks above, so it has a row of values for each position
+    by_position = all(isinstance(value, (int, float)) for value in getattr(model, "examination", [()]))
+    return [name for name in policy.needs if name == "examination" and not by_position]
 
 
 class Run:
