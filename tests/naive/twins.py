@@ -5,7 +5,6 @@ from typing import Any
 
 from naive import policies, positional, relations
 
-
 TWINS: dict[str, Callable[..., Any]] = {
     "batchrank": policies.BatchRank,
     "batchrank:variant=experiment": policies.BatchRankExperiment,
