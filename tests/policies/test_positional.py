@@ -152,7 +152,7 @@ def test_the_bound_of_pie_is_the_largest_likely_attraction(table: Any, budget: f
         expected = bisect(
             lambda q: exact_slope(*table, q) > 0 and exact_divergence(*table, q) > mpmath.mpf(budget)
         )
-        assert found == pytest.approx(float(expected), rel=1e-8, abs=1e-14)
+        assert found == pytest.approx(float(expected), rel=1e-9, abs=1e-14)
 
 
 @settings(max_examples=150)

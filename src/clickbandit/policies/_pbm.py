@@ -182,13 +182,12 @@ def likeliest(clicks: IntArray, displays: IntArray, examination: FloatArray, but
             high = attraction
         else:
             low = attraction
-        better = attraction - excess / slope
-        if not low <= better < high:
-            better = (low + high) / 2
-        change = abs(better - attraction)
-        attraction = better
-        if change <= CLOSE * min(attraction, 1 - attraction) or change == 0:
+        step = excess / slope
+        attraction -= step
+        if abs(step) <= CLOSE * min(attraction, 1 - attraction):
             break
+        if not low < attraction < high:
+            attraction = (low + high) / 2
     return attraction
 
 

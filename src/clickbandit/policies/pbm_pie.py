@@ -162,26 +162,24 @@ def highest_likely(
     if log_likelihood(clicks, displays, examination, NOWHERE, low) <= most:
         return low
     high = 1.0
-    excess, slope = surplus(clicks, displays, examination, NOWHERE, low)
-    if (
-        low > 0
-    ):  # the normal approximation at the minimiser, where the slope is that of q times the derivative
-        q = low + math.sqrt(2 * budget * low / slope)
-    else:  # -log(1 - x) >= x, so this is above the root
-        q = budget / slope
+    slope = surplus(clicks, displays, examination, NOWHERE, low)[
+        1
+    ]  # at the minimiser: of q times the derivative
+    # by the normal approximation; without a click -log(1 - x) >= x, so the start is above the root
+    q = low + math.sqrt(2 * budget * low / slope) if low > 0 else budget / slope
     for _ in range(MOST_ITERATIONS):
         if not low < q < high:
             q = (low + high) / 2
         excess = most - log_likelihood(clicks, displays, examination, NOWHERE, q)
+        slope = surplus(clicks, displays, examination, NOWHERE, q)[0] / q
         if excess > 0:
             high = q
         else:
             low = q
-        slope, _unused = surplus(clicks, displays, examination, NOWHERE, q)
-        step = excess * q / slope
-        q -= step
-        if abs(step) <= CLOSE * min(q, 1 - q):
-            break
+        if 0 < slope < math.inf:
+            q -= excess / slope
+            if abs(excess / slope) <= CLOSE * min(q, 1 - q):
+                break
     return q
 
 
