@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from clickbandit.logs.fitting import fit as fit
     from clickbandit.policies._base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
+    from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
     from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
+    from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB
+    from clickbandit.policies.cascade_ucb1 import CascadeUCB1 as CascadeUCB1
+    from clickbandit.policies.cascade_ucb_v import CascadeUCBV as CascadeUCBV
+    from clickbandit.policies.cts import CTS as CTS
+    from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
     from clickbandit.policies.pbm_pie import PBMPIE as PBMPIE
     from clickbandit.policies.pbm_ts import PBMTS as PBMTS
     from clickbandit.policies.pbm_ucb import PBMUCB as PBMUCB
     from clickbandit.policies.rank1elim import Rank1Elim as Rank1Elim
     from clickbandit.policies.rank1elim_kl import Rank1ElimKL as Rank1ElimKL
     from clickbandit.policies.ranked_exp3 import RankedExp3 as RankedExp3
+    from clickbandit.policies.ranked_kl_ucb import RankedKLUCB as RankedKLUCB
+    from clickbandit.policies.ranked_ucb1 import RankedUCB1 as RankedUCB1
     from clickbandit.policies.toprank import TopRank as TopRank
+    from clickbandit.policies.ts_cascade import TSCascade as TSCascade
     from clickbandit.queries import Query as Query
     from clickbandit.queries import best_list as best_list
     from clickbandit.queries import load_queries as load_queries
@@ -42,14 +51,23 @@ _HOMES = {
     "fit": "logs.fitting",
     "Policy": "policies._base",
     "BatchRank": "policies.batchrank",
+    "CascadeDUCB": "policies.cascade_ducb",
     "CascadeKLUCB": "policies.cascade_kl_ucb",
+    "CascadeSWUCB": "policies.cascade_swucb",
+    "CascadeUCB1": "policies.cascade_ucb1",
+    "CascadeUCBV": "policies.cascade_ucb_v",
+    "CTS": "policies.cts",
+    "DCMKLUCB": "policies.dcm_kl_ucb",
     "PBMPIE": "policies.pbm_pie",
     "PBMTS": "policies.pbm_ts",
     "PBMUCB": "policies.pbm_ucb",
     "Rank1Elim": "policies.rank1elim",
     "Rank1ElimKL": "policies.rank1elim_kl",
     "RankedExp3": "policies.ranked_exp3",
+    "RankedKLUCB": "policies.ranked_kl_ucb",
+    "RankedUCB1": "policies.ranked_ucb1",
     "TopRank": "policies.toprank",
+    "TSCascade": "policies.ts_cascade",
     "Query": "queries",
     "best_list": "queries",
     "load_queries": "queries",

@@ -17,6 +17,13 @@ OTHER_SETTINGS = [
     "cascade-kl-ucb:feedback=last,budget=log t",
     "cascade-kl-ucb:feedback=full",
     "ranked-exp3:mixing=true",
+    "cascade-ucb1:feedback=full",
+    "cascade-ucb-v:feedback=last,exploration=0.5",
+    "ts-cascade:feedback=last",
+    "cts:feedback=full",
+    "cascade-ducb:discount=0.8",
+    "cascade-swucb:window=3",
+    "ranked-ucb1:exploration=2",
 ]
 
 
@@ -27,6 +34,7 @@ def test_policy_keeps_the_contract(policy):
 
 def test_on_a_given_model():
     check_policy(parse_policy("batchrank"), CascadeModel(attraction=[0.5, 0.4, 0.1]), 2)
+    check_policy(parse_policy("dcm-kl-ucb:termination=0.1/0.9"), CascadeModel(attraction=[0.5, 0.4, 0.1]), 2)
 
 
 State = namedtuple("State", ["count"])

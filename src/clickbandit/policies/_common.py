@@ -1,7 +1,10 @@
-"""What many policies do: draw an index, order items by a value."""
+"""What many policies do: draw an index, order items by a value, check a setting."""
+
+import math
 
 import numpy as np
 
+from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 
@@ -25,9 +28,15 @@ def sort_by_decreasing(value: FloatArray, items: IntArray, tie: float = 0.0) -> 
         item = items[i]
         k = i
         while k > 0:
-            ahead = value[item] - value[items[k - 1]]
-            if ahead < -tie or (ahead <= tie and items[k - 1] < item):
+            above = value[items[k - 1]]  # compared rather than subtracted, for both may be infinite
+            if value[item] < above - tie or (value[item] <= above + tie and items[k - 1] < item):
                 break
             items[k] = items[k - 1]
             k -= 1
         items[k] = item
+
+
+def check_exploration(policy: str, exploration: float) -> None:
+    """Refuse a factor of the confidence bounds that makes none."""
+    if not 0 <= exploration < math.inf:
+        raise InputError(f"{policy}: exploration must be a number from 0 on, found {exploration}")

@@ -12,29 +12,31 @@ items have the same bound, a shuffle of those.
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from clickbandit.bounds import kl_upper, newton_upper
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.bounds import kl_lower, kl_upper
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._base import Policy
-from clickbandit.policies._common import draw_index, sort_by_decreasing
+from clickbandit.policies._bounds_on_demand import TIE, compare, compute_bound, look
+from clickbandit.policies._cascading import (
+    FEEDBACK,
+    Feedback,
+    break_ties,
+    describe_items,
+    examined,
+    first_propensity,
+    most_clicked,
+    put_in_front,
+    tie_propensity,
+)
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-TIE = 1e-12
-"""Bounds that are nearer than this are the same, and differ only by rounding."""
-FIRST, LAST, FULL = 0, 1, 2
-
 
 class State(NamedTuple):
-    """What was observed of each item, and what that says of its bound.
-
-    The bound of an item is computed only when it could change the list. Until then it is known to lie between
-    `low` and `high + slope * (budget - at_budget)`: it is concave in the budget; a look without a click lowers it,
-    by no more than the share of n in n + 1 (the KL scaling lemma of Zoghi et al. 2017); a click raises it.
-    """
+    """What was observed of each item, and what that says of its bound (see `_bounds_on_demand`)."""
 
     observed: IntArray
     clicks: IntArray
@@ -46,6 +48,8 @@ class State(NamedTuple):
     """All items, those shown last in front."""
     step: IntArray
     """How many lists were made, t."""
+    tied: IntArray
+    """The last step at which items had the same bound."""
     feedback: int
     iterated: float
     """How many times log log t is part of the budget."""
@@ -68,7 +72,8 @@ def init(
         at_budget=np.full(n_items, -1.0),
         order=np.arange(n_items),
         step=np.zeros(1, np.int64),
-        feedback={"first": FIRST, "last": LAST, "full": FULL}[feedback],
+        tied=np.zeros(1, np.int64),
+        feedback=FEEDBACK[feedback],
         iterated=0.0 if budget == "log t" else 3.0,
     )
 
@@ -83,28 +88,21 @@ def memo_size(n_items: int, n_positions: int) -> int:
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     state.step[0] += 1
-    n_items, n_positions = len(state.order), len(ranking)
-    if state.step[0] <= n_items:
-        put_in_front(state, state.step[0] - 1, rng, n_positions)
-    else:
-        log_step = math.log(state.step[0])
-        budget = max(0.0, log_step + state.iterated * math.log(log_step))
-        if highest_first(state, budget, n_positions):
-            break_ties(state, budget, rng, n_positions)
-    for k in range(n_positions):
+    if state.step[0] <= len(state.order):
+        put_in_front(state.order, state.step[0] - 1, rng, ranking)
+        return
+    budget = budget_at(state.step[0], state.iterated)
+    if highest_first(state, budget, len(ranking)):
+        shuffle_tied(state, budget, rng, len(ranking))
+    for k in range(len(ranking)):
         ranking[k] = state.order[k]
 
 
-@slow_path
-def put_in_front(state: State, item: int, rng: np.random.Generator, n_positions: int) -> None:
-    """One item first, random others behind it."""
-    order = state.order
-    for i in range(len(order)):
-        order[i] = i
-    order[0], order[item] = order[item], order[0]
-    for k in range(1, n_positions):
-        other = k + draw_index(rng, len(order) - k)
-        order[k], order[other] = order[other], order[k]
+@kernel
+def budget_at(step: int, iterated: float) -> float:
+    """log t + 3 log log t, or log t, for t of at least 2."""
+    log_step = math.log(step)
+    return max(0.0, log_step + iterated * math.log(log_step))
 
 
 @kernel
@@ -136,62 +134,37 @@ def highest_first(state: State, budget: float, n_positions: int) -> bool:
     return tie
 
 
-@kernel
-def compare(state: State, item: int, other: int, budget: float) -> int:
-    """1 if the item has the higher bound, -1 if the lower, 0 if they are the same."""
-    high = state.high[item] + state.slope[item] * (budget - state.at_budget[item])
-    other_high = state.high[other] + state.slope[other] * (budget - state.at_budget[other])
-    if state.low[other] > high + TIE:
-        return -1
-    if state.low[item] > other_high + TIE:
-        return 1
-    compute_bound(state, item, budget)
-    compute_bound(state, other, budget)
-    difference = state.low[item] - state.low[other]
-    return 0 if abs(difference) <= TIE else (1 if difference > 0 else -1)
-
-
 @slow_path
-def compute_bound(state: State, item: int, budget: float) -> None:
-    """Compute an item's bound for this budget, from what was known of it."""
-    if state.at_budget[item] == budget and state.low[item] == state.high[item]:
-        return
-    n = state.observed[item]
-    share = state.clicks[item] / max(n, 1)
-    last = state.low[item] if state.high[item] == 1 else state.high[item]
-    bound = 1.0
-    if 0 < share < last < 1:
-        bound = newton_upper(share, budget / n, last)
-    if bound == 1:  # there was no last bound, or it was too far off for Newton's method
-        bound = kl_upper(share, n, budget)
-    state.low[item] = bound
-    state.high[item] = bound
-    state.slope[item] = bound * (1 - bound) / (n * (bound - share)) if bound > share and n > 0 else 0.0
-    state.at_budget[item] = budget
-
-
-@slow_path
-def break_ties(state: State, budget: float, rng: np.random.Generator, n_positions: int) -> None:
-    """Sort all items, and shuffle those with the same bound as far as they are shown."""
+def shuffle_tied(state: State, budget: float, rng: np.random.Generator, n_positions: int) -> None:
+    """Shuffle the items with the same bound, computing no bound that is certainly apart from its neighbour's."""
     order = state.order
-    for item in range(len(order)):
-        compute_bound(state, item, budget)
-    sort_by_decreasing(state.low, order, TIE)
-    start = 0
-    while start < n_positions:
-        end = start + 1
-        while end < len(order) and state.low[order[end - 1]] - state.low[order[end]] <= TIE:
-            end += 1
-        for k in range(start, min(end - 1, n_positions)):
-            other = k + draw_index(rng, end - k)
-            order[k], order[other] = order[other], order[k]
-        start = end
+    last = order[n_positions - 1]
+    compute_bound(state, last, budget)
+    for k in range(n_positions - 2, -1, -1):
+        if compare(state, order[k], order[k + 1], budget) == 0:
+            compute_bound(state, order[k], budget)
+            compute_bound(state, order[k + 1], budget)
+    for i in range(n_positions, len(order)):
+        if compare(state, order[i], last, budget) == 0:
+            compute_bound(state, order[i], budget)
+    break_ties(state.low, order, rng, n_positions, TIE)
+    state.tied[0] = state.step[0]
+
+
+@kernel
+def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    if state.step[0] <= len(state.order):
+        first_propensity(len(state.order), out)
+    elif state.tied[0] == state.step[0]:
+        tie_propensity(state.low, ranking, TIE, out)
+    else:
+        for k in range(len(out)):
+            out[k] = 1.0
 
 
 def best(state: State, ranking: IntArray) -> None:
     """The items with the highest shares of clicks."""
-    share = state.clicks / np.maximum(state.observed, 1)
-    ranking[:] = np.argsort(-share, kind="stable")[: len(ranking)]
+    most_clicked(state.observed, state.clicks, ranking)
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -200,28 +173,18 @@ def best(state: State, ranking: IntArray) -> None:
 @kernel
 def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     for k in range(examined(clicks, state.feedback)):
-        item = ranking[k]
-        state.observed[item] += 1
-        if clicks[k]:
-            state.clicks[item] += 1
-            state.high[item] = 1.0
-            state.slope[item] = 0.0
-        else:
-            state.low[item] *= (state.observed[item] - 1) / state.observed[item]
+        look(state, ranking[k], clicks[k])
 
 
-@kernel
-def examined(clicks: IntArray, feedback: int) -> int:
-    """How many positions count as examined: down to the first or the last click, all without one."""
-    if feedback == FIRST:
-        for k in range(len(clicks)):
-            if clicks[k]:
-                return k + 1
-    if feedback == LAST:
-        for k in range(len(clicks) - 1, -1, -1):
-            if clicks[k]:
-                return k + 1
-    return len(clicks)
+# --- what is learned ----------------------------------------------------------------------------------------
+
+
+def describe(state: State) -> dict[str, Any]:
+    budget = interpreted(budget_at)(max(2, int(state.step[0]) + 1), state.iterated)
+    lower, upper = interpreted(kl_lower), interpreted(kl_upper)
+    return describe_items(
+        state.observed, state.clicks, lambda share, n: (lower(share, n, budget), upper(share, n, budget))
+    )
 
 
 @dataclass(frozen=True)
@@ -234,7 +197,7 @@ class CascadeKLUCB(Policy):
 
     paper = "Kveton et al. 2015"
 
-    feedback: Literal["first", "last", "full"] = "first"
+    feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last, as in
     the paper's runs with the position-based model; or all."""
     budget: Literal["log t + 3 log log t", "log t"] = "log t + 3 log log t"

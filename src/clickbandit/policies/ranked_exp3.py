@@ -18,7 +18,7 @@ import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies._base import Policy
-from clickbandit.policies._common import draw_index
+from clickbandit.policies._ranked import earned, favourites, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -87,10 +87,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
             memo[n_positions + k] = 1 / ((1 - state.uniform) * share + state.uniform / n_items)
         else:
             memo[n_positions + k] = state.total[k] / state.weight[k, item]
-        if state.in_list[item] == step:
-            item = absent(state, draw_index(rng, n_items - k))
-        state.in_list[item] = step
-        ranking[k] = item
+        ranking[k] = show(item, state.in_list, step, rng, n_items - k)
 
 
 @kernel
@@ -110,23 +107,9 @@ def draw(weight: FloatArray, total: float, uniform: float, place: float) -> int:
     return item
 
 
-@kernel
-def absent(state: State, n: int) -> int:
-    """The n-th item that is not in the list yet."""
-    for item in range(len(state.in_list)):
-        if state.in_list[item] != state.step[0]:
-            if n == 0:
-                return item
-            n -= 1
-    return -1
-
-
 def best(state: State, ranking: IntArray) -> None:
     """Position by position the item with the highest weight that is not in the list yet."""
-    score = state.score.copy()
-    for k in range(len(ranking)):
-        score[k, ranking[:k]] = -math.inf
-        ranking[k] = score[k].argmax()
+    favourites(state.score, ranking)
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -141,7 +124,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
     n_positions = len(ranking)
     for k in range(n_positions):
         item = int(memo[k])
-        reward = clicks[k] if ranking[k] == item else 0
+        reward = earned(k, ranking, clicks, memo)
         gain = reward if state.uniform > 0 else reward - 1
         if gain != 0:
             state.score[k, item] += state.rate * gain * memo[n_positions + k]

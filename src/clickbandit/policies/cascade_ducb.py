@@ -1,0 +1,210 @@
+"""CascadeDUCB: CascadeUCB1 that forgets slowly, for users whose taste may change at any time.
+
+It believes in the cascade model with an attraction that now and then changes. What was observed s lists ago counts
+g^s, with the discount g = 1 - 1 / (4 sqrt T): an item's index is its discounted share of clicks plus
+2 sqrt(0.5 log N / n), with n its discounted observations and N those of all items. An item that is not shown is
+forgotten, and so it is tried again. Its regret is of the order sqrt(T) log T times the number of changes, which is
+near the best possible; while nothing changes it loses more than a policy that does not forget.
+
+Li, de Rijke: Cascading Non-Stationary Bandits: Online Learning to Rank in the Non-Stationary Cascade Model (IJCAI
+2019); Garivier, Moulines: On Upper-Confidence Bound Policies for Switching Bandit Problems (ALT 2011).
+
+Time goes by lists made, whether or not their feedback came: what is learned late counts as if it had been known at
+once and been forgotten since.
+
+Draws of `rank`: at each of the first L steps a shuffle of the items behind the one in front; later only where
+items have the same index, a shuffle of those.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies._base import Policy
+from clickbandit.policies._cascading import (
+    FEEDBACK,
+    Feedback,
+    around,
+    describe_items,
+    examined,
+    first_propensity,
+    most_clicked,
+    put_highest,
+    put_in_front,
+    tie_propensity,
+)
+from clickbandit.policies._common import check_exploration
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+MOST = 1e100
+"""Above this the weight of a list starts from 1 again."""
+FORGOTTEN = 1e-100
+"""Observations that are discounted below this, in weights of that time, never were."""
+
+
+class State(NamedTuple):
+    """What was observed of each item, in weights that grow from list to list rather than shrink with age."""
+
+    observed: FloatArray
+    clicks: FloatArray
+    weight: FloatArray
+    """What the list made last weighs; the one before it weighs that times the discount, and so on."""
+    upper: FloatArray
+    """By item: its index when the last list was made, an upper bound on its attraction."""
+    order: IntArray
+    """All items, those shown last in front."""
+    step: IntArray
+    """How many lists were made, t."""
+    feedback: int
+    discount: float
+    exploration: float
+
+
+def init(
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    feedback: str = "first",
+    discount: float = 0.0,
+    exploration: float = 0.5,
+) -> State:
+    return State(
+        observed=np.zeros(n_items),
+        clicks=np.zeros(n_items),
+        weight=np.ones(1),
+        upper=np.zeros(n_items),
+        order=np.arange(n_items),
+        step=np.zeros(1, np.int64),
+        feedback=FEEDBACK[feedback],
+        discount=discount or 1 - 1 / (4 * math.sqrt(horizon)),
+        exploration=exploration,
+    )
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    """The step at which the list was made."""
+    return 1
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    state.step[0] += 1
+    memo[0] = state.step[0]
+    if state.step[0] <= len(state.order):
+        put_in_front(state.order, state.step[0] - 1, rng, ranking)
+    else:
+        budget = budget_now(state)
+        for item in range(len(state.upper)):
+            n = state.observed[item]
+            state.upper[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
+        put_highest(state.upper, state.order, rng, ranking)
+    state.weight[0] /= state.discount
+    if state.weight[0] > MOST:
+        lighten(state)
+
+
+@kernel
+def budget_now(state: State) -> float:
+    """0.5 log N, in weights: what is divided by an item's observations."""
+    total = 0.0
+    for item in range(len(state.observed)):
+        total += state.observed[item]
+    if total <= state.weight[0]:
+        return 0.0
+    return float(state.exploration * state.weight[0] * math.log(total / state.weight[0]))
+
+
+@kernel
+def radius(n: float, budget: float) -> float:
+    """How far the index is above the share of clicks."""
+    return 2 * math.sqrt(budget / n)
+
+
+@slow_path
+def lighten(state: State) -> None:
+    """Divide all weights by that of the last list, before they leave the range of floats."""
+    for item in range(len(state.observed)):
+        state.observed[item] /= state.weight[0]
+        state.clicks[item] /= state.weight[0]
+        if state.observed[item] < FORGOTTEN:
+            state.observed[item] = 0.0
+            state.clicks[item] = 0.0
+    state.weight[0] = 1.0
+
+
+@kernel
+def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    if state.step[0] <= len(state.order):
+        first_propensity(len(state.order), out)
+    else:
+        tie_propensity(state.upper, ranking, 0.0, out)
+
+
+def best(state: State, ranking: IntArray) -> None:
+    """The items with the highest discounted shares of clicks."""
+    most_clicked(state.observed, state.clicks, ranking)
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    weight = state.weight[0]
+    age = state.step[0] - memo[0]
+    if age > 0:
+        weight *= state.discount**age
+    for k in range(examined(clicks, state.feedback)):
+        state.observed[ranking[k]] += weight
+        if clicks[k]:
+            state.clicks[ranking[k]] += weight
+
+
+# --- what is learned ----------------------------------------------------------------------------------------
+
+
+def describe(state: State) -> dict[str, Any]:
+    """Observations and clicks are discounted."""
+    weight = state.weight[0]
+    budget = interpreted(budget_now)(state) / weight
+    return describe_items(
+        state.observed / weight,
+        state.clicks / weight,
+        lambda share, n: around(share, interpreted(radius)(n, budget)),
+    )
+
+
+@dataclass(frozen=True)
+class CascadeDUCB(Policy):
+    """Cascading bandits for users who change: what is old counts less.
+
+    >>> str(CascadeDUCB(discount=0.999))
+    'cascade-ducb:discount=0.999'
+    """
+
+    paper = "Li and de Rijke 2019"
+
+    feedback: Feedback = "first"
+    """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""
+    discount: float = 0.0
+    """What an observation counts one list later, below 1; 0 stands for 1 - 1 / (4 sqrt T)."""
+    exploration: float = 0.5
+    """How wide the bounds are: the factor of log N / n under the root."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.discount <= 1:
+            raise InputError(
+                f"{self.name}: discount must be above 0 and at most 1, or 0 for that of the horizon, "
+                f"found {self.discount}"
+            )
+        check_exploration(self.name, self.exploration)

@@ -1,0 +1,197 @@
+"""CascadeSWUCB: CascadeUCB1 that knows the last lists only, for users whose taste may change at any time.
+
+It believes in the cascade model with an attraction that now and then changes. All that counts is the window of the
+last w = 2 sqrt(T log T) lists, rounded up: an item's index is its share of clicks there plus
+sqrt(0.5 log min(t, w) / n) for n observations there, and an item that was not observed in it comes first. Its regret
+is of the order sqrt(T log T) times the number of changes, which is near the best possible; while nothing changes it
+loses more than a policy that does not forget.
+
+Li, de Rijke: Cascading Non-Stationary Bandits: Online Learning to Rank in the Non-Stationary Cascade Model (IJCAI
+2019); Garivier, Moulines: On Upper-Confidence Bound Policies for Switching Bandit Problems (ALT 2011).
+
+The window is of the lists that were made last, whether or not their feedback came. Feedback that is late enters it
+where its list stands, and leaves with it; when that list has left already the feedback is ignored.
+
+Draws of `rank`: at each of the first L steps a shuffle of the items behind the one in front; later only where
+items have the same index, a shuffle of those.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
+from clickbandit.policies._base import Policy
+from clickbandit.policies._cascading import (
+    FEEDBACK,
+    Feedback,
+    around,
+    count,
+    describe_items,
+    examined,
+    first_propensity,
+    most_clicked,
+    put_highest,
+    put_in_front,
+    tie_propensity,
+)
+from clickbandit.policies._common import check_exploration
+
+# --- settings and state -------------------------------------------------------------------------------------
+
+MOST_REMEMBERED = 2**27
+"""The window holds no more positions than this: a gigabyte."""
+
+
+class State(NamedTuple):
+    """What was observed of each item in the window, and the lists in it: that of step t has row t modulo w."""
+
+    observed: IntArray
+    clicks: IntArray
+    looks: IntArray
+    """By list in the window: how many of its positions were examined, 0 as long as nothing is known."""
+    seen: IntArray
+    """By list in the window and examined position: twice the number of the item, plus 1 if it was clicked."""
+    upper: FloatArray
+    """By item: its index when the last list was made, an upper bound on its attraction."""
+    order: IntArray
+    """All items, those shown last in front."""
+    step: IntArray
+    """How many lists were made, t."""
+    feedback: int
+    exploration: float
+
+
+def init(
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    feedback: str = "first",
+    window: int = 0,
+    exploration: float = 0.5,
+) -> State:
+    window = window or math.ceil(2 * math.sqrt(horizon * math.log(horizon)))
+    if window * n_positions > MOST_REMEMBERED:
+        raise InputError(
+            f"cascade-swucb would remember {window:,} lists of {n_positions} positions: set a smaller window"
+        )
+    return State(
+        observed=np.zeros(n_items, np.int64),
+        clicks=np.zeros(n_items, np.int64),
+        looks=np.zeros(window, np.int64),
+        seen=np.zeros((window, n_positions), np.int64),
+        upper=np.zeros(n_items),
+        order=np.arange(n_items),
+        step=np.zeros(1, np.int64),
+        feedback=FEEDBACK[feedback],
+        exploration=exploration,
+    )
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    """The step at which the list was made."""
+    return 1
+
+
+# --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    state.step[0] += 1
+    memo[0] = state.step[0]
+    if state.step[0] <= len(state.order):
+        put_in_front(state.order, state.step[0] - 1, rng, ranking)
+    else:
+        budget = state.exploration * math.log(min(state.step[0], len(state.looks)))
+        for item in range(len(state.upper)):
+            n = state.observed[item]
+            state.upper[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
+        put_highest(state.upper, state.order, rng, ranking)
+    forget(state, state.step[0] % len(state.looks))
+
+
+@kernel
+def radius(n: float, budget: float) -> float:
+    """How far the index is above the share of clicks."""
+    return math.sqrt(budget / n)
+
+
+@kernel
+def forget(state: State, row: int) -> None:
+    """The list of w steps ago leaves the window, for the one just made takes its row."""
+    for k in range(state.looks[row]):
+        item = state.seen[row, k] // 2
+        state.observed[item] -= 1
+        state.clicks[item] -= state.seen[row, k] % 2
+    state.looks[row] = 0
+
+
+@kernel
+def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    if state.step[0] <= len(state.order):
+        first_propensity(len(state.order), out)
+    else:
+        tie_propensity(state.upper, ranking, 0.0, out)
+
+
+def best(state: State, ranking: IntArray) -> None:
+    """The items with the highest shares of clicks in the window."""
+    most_clicked(state.observed, state.clicks, ranking)
+
+
+# --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    step = int(memo[0])
+    if state.step[0] - step >= len(state.looks):
+        return
+    row = step % len(state.looks)
+    looks = examined(clicks, state.feedback)
+    state.looks[row] = looks
+    for k in range(looks):
+        state.seen[row, k] = 2 * ranking[k] + clicks[k]
+    count(state.observed, state.clicks, ranking, clicks, looks)
+
+
+# --- what is learned ----------------------------------------------------------------------------------------
+
+
+def describe(state: State) -> dict[str, Any]:
+    """Observations and clicks are those in the window."""
+    budget = state.exploration * math.log(min(int(state.step[0]) + 1, len(state.looks)))
+    return describe_items(
+        state.observed, state.clicks, lambda share, n: around(share, interpreted(radius)(n, budget))
+    )
+
+
+@dataclass(frozen=True)
+class CascadeSWUCB(Policy):
+    """Cascading bandits for users who change: only the last lists count.
+
+    >>> str(CascadeSWUCB(window=10_000))
+    'cascade-swucb:window=10000'
+    """
+
+    paper = "Li and de Rijke 2019"
+
+    feedback: Feedback = "first"
+    """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""
+    window: int = 0
+    """How many lists are remembered; 0 stands for 2 sqrt(T log T), rounded up."""
+    exploration: float = 0.5
+    """How wide the bounds are: the factor of log min(t, w) / n under the root."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window < 0:
+            raise InputError(
+                f"{self.name}: window must be a number of lists, or 0 for that of the horizon, found {self.window}"
+            )
+        check_exploration(self.name, self.exploration)
