@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from clickbandit.policies.ranked_ucb1 import RankedUCB1 as RankedUCB1
     from clickbandit.policies.toprank import TopRank as TopRank
     from clickbandit.policies.ts_cascade import TSCascade as TSCascade
+    from clickbandit.policies.unirank import UniRank as UniRank
     from clickbandit.queries import Query as Query
     from clickbandit.queries import best_list as best_list
     from clickbandit.queries import load_queries as load_queries
@@ -68,6 +69,7 @@ _HOMES = {
     "RankedUCB1": "policies.ranked_ucb1",
     "TopRank": "policies.toprank",
     "TSCascade": "policies.ts_cascade",
+    "UniRank": "policies.unirank",
     "Query": "queries",
     "best_list": "queries",
     "load_queries": "queries",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from naive.policies import shuffle_front
+from naive.policies import kl, kl_upper, shuffle_front
 
 Blocks = list[list[int]]
 
@@ -88,3 +88,100 @@ class TopRank:
             self.events.append(("added", len(self.relation) - before))
             self.blocks = self.peel()
             self.events.append(("blocks", len(self.blocks)))
+
+
+# --- UniRank ------------------------------------------------------------------------------------------------
+
+
+class Leaders:
+    """How often each leader led: exactly, or as a table of 256 slots has it where a newcomer evicts."""
+
+    def __init__(self, exact: bool = False) -> None:
+        self.exact = exact
+        self.times: Counter[Any] = Counter()
+        self.taken: dict[int, tuple[int, ...]] = {}
+        self.evictions = 0
+
+    def count(self, leader: tuple[int, ...]) -> int:
+        """Once more, for a leader that is written as numbers."""
+        if not self.exact:
+            slot = self.slot(leader)
+            other = self.taken.get(slot)
+            if other is not None and other != leader:
+                del self.times[other]
+                self.evictions += 1
+            self.taken[slot] = leader
+        self.times[leader] += 1
+        return self.times[leader]
+
+    @staticmethod
+    def slot(leader: tuple[int, ...]) -> int:
+        """The last byte of the second polynomial is that of the key."""
+        value = sum(x * 998_244_353**power for power, x in enumerate(reversed(leader)))
+        return value % (2**31 - 19) % 256
+
+
+class UniRank:
+    """The leader from the mean differences of clicks, the partitions a step away, and KL-UCB to choose from these."""
+
+    def __init__(self, n_items: int, n_positions: int, *, horizon: int, exact: bool = False) -> None:
+        self.n_items, self.n_positions = n_items, n_positions
+        self.total: Counter[tuple[int, int]] = Counter()
+        """The sum of C_i - C_j."""
+        self.n: Counter[tuple[int, int]] = Counter()
+        """D_ij."""
+        self.leaders = Leaders(exact)
+        self.memo: Blocks = []
+        self.events: list[tuple[str, int]] = []
+        """What was played: leader (its number of parts), merge (which part), join (which item), cycle."""
+
+    def tau(self, i: int, j: int) -> float:
+        return self.total[i, j] / self.n[i, j] if self.n[i, j] else 0.0
+
+    def leader(self) -> tuple[Blocks, list[int]]:
+        """Its parts down to position K, and the items below."""
+        left = list(range(self.n_items))
+        parts: Blocks = []
+        while sum(map(len, parts)) < self.n_positions:
+            part = [i for i in left if all(self.tau(i, j) >= 0 for j in left)]
+            if not part:
+                self.events.append(("cycle", len(left)))
+                part = left
+            parts.append(part)
+            left = [item for item in left if item not in part]
+        return parts, left
+
+    def optimism(self, j: int, i: int, times: int) -> float:
+        """How large the share of j's wins over i may be, if it may be above 1/2 (else some number below)."""
+        if times < 3:
+            return 1.0
+        budget = math.log(times) + 3 * math.log(math.log(times))
+        share, n = (1 + self.tau(j, i)) / 2, self.n[j, i]
+        if share < 1 / 2 and n * kl(share, 1 / 2) > budget + 1e-9:
+            return 0.0
+        return kl_upper(share, n, budget)
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        parts, below = self.leader()
+        times = self.leaders.count(tuple(2 * i + (i == part[0]) + 1 for part in parts for i in part))
+        played, highest, event = parts, 1 / 2, ("leader", len(parts))
+        for c in range(len(parts) - 1):
+            value = max(self.optimism(j, i, times) for j in parts[c + 1] for i in parts[c])
+            if value > highest + 1e-12:
+                played = [*parts[:c], parts[c] + parts[c + 1], *parts[c + 2 :]]
+                highest, event = value, ("merge", c)
+        for j in below:
+            value = max(self.optimism(j, i, times) for i in parts[-1])
+            if value > highest + 1e-12:
+                played = [*parts[:-1], [*parts[-1], j]]
+                highest, event = value, ("join", j)
+        self.events.append(event)
+        self.memo = [list(part) for part in played]
+        return show(played, self.n_positions, rng)
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: Blocks | None = None) -> None:
+        for i, j in differences(self.memo if memo is None else memo, ranking, clicks):
+            self.total[i, j] += 1
+            self.total[j, i] -= 1
+            self.n[i, j] += 1
+            self.n[j, i] += 1

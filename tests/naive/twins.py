@@ -22,6 +22,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "random": policies.Random,
     "optimal": policies.Optimal,
     "toprank": relations.TopRank,
+    "unirank": relations.UniRank,
     "pbm-pie": positional.PBMPIE,
     "pbm-ts": positional.PBMTS,
     "pbm-ucb": positional.PBMUCB,

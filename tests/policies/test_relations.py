@@ -1,6 +1,7 @@
 """What the papers prove of the policies that learn which of two items is better, and what these say of themselves."""
 
-import json
+import math
+from collections import Counter
 from copy import deepcopy
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickbandit.bounds import kl_upper
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.kernel import interpreted
 from clickbandit.policies._base import parse_policy
 from clickbandit.policies._blocks import BELOW
 from clickbandit.simulation.run import Problem, Run
-from naive.relations import TopRank
+from naive.relations import TopRank, UniRank
 
 HARD = [0.5, 0.35, 0.45, 0.3, 0.6, 0.2]
 
@@ -49,59 +51,13 @@ def runs(draw: Any, policy: str, horizon: int = 1000) -> Run:
     )
 
 
-def impression(run: Run) -> tuple[Any, Any, Any]:
-    """A list, its memo and its propensities, of a copy of the run's state."""
+def impression(run: Run) -> tuple[Any, Any]:
+    """A list and its memo, from a copy of the run's state."""
     policy, problem = run.problem.policy, run.problem
-    state = deepcopy(run.state)
-    ranking, out = np.full(problem.positions, -1), np.full(problem.positions, np.nan)
+    ranking = np.full(problem.positions, -1)
     memo = np.zeros(policy.function("memo_size")(problem.model.n_items, problem.positions))
-    policy.function("rank")(state, run.rng, ranking, memo)
-    policy.function("propensity")(state, ranking, memo, out)
-    return ranking, memo, out
-
-
-# --- all of them --------------------------------------------------------------------------------------------
-
-POLICIES = ["toprank"]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("n_items", "positions"), [(6, 3), (6, 6), (4, 1), (1, 1)])
-@pytest.mark.parametrize("steps", [0, 40, 3001])
-def test_propensities_are_how_often_items_are_shown(
-    policy: str, n_items: int, positions: int, steps: int
-) -> None:
-    """From the same state thousands of lists: five standard errors, and what was seen adds up to 1."""
-    run = start(policy, HARD[:n_items], positions)
-    run.advance(steps)
-    n = 4000
-    seen = np.zeros((positions, n_items))
-    said = np.full((positions, n_items), np.nan)
-    for _ in range(n):
-        ranking, _, out = impression(run)
-        for k, item in enumerate(ranking):
-            seen[k, item] += 1
-            assert np.isnan(said[k, item]) or said[k, item] == out[k]
-            said[k, item] = out[k]
-    shown = seen > 0
-    assert np.nansum(said, axis=1) == pytest.approx(1)
-    error = np.sqrt(said[shown] * (1 - said[shown]) / n)
-    assert (abs(seen[shown] / n - said[shown]) <= 5 * error).all()
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("n_items", "positions"), [(6, 3), (6, 6), (4, 1), (1, 1)])
-def test_what_is_learned_can_be_told(policy: str, n_items: int, positions: int) -> None:
-    run = start(policy, HARD[:n_items], positions)
-    for _ in range(10):
-        told = json.loads(json.dumps(run.problem.policy.function("describe")(run.state)))
-        assert [entry["item"] for entry in told["items"]] == list(range(n_items))
-        groups = told["groups"]
-        assert sorted(item for group in groups for item in group["items"]) == list(range(n_items))
-        positions_told = [k for g in groups if "first" in g for k in range(g["first"], g["last"] + 1)]
-        assert positions_told == list(range(1, positions + 1))
-        assert told.get("settled", False) <= (told.get("next_decision", 0) == 0)
-        run.advance(400)
+    interpreted(policy.function("rank"))(deepcopy(run.state), run.rng, ranking, memo)
+    return ranking, memo
 
 
 # --- TopRank ------------------------------------------------------------------------------------------------
@@ -185,3 +141,78 @@ def test_toprank_with_a_cycle() -> None:
     assert ("cycle", 4) in twin.events
     assert sorted(twin.blocks[1]) == [0, 1, 2, 4]
     assert (state.block == [1, 1, 1, 0, 1]).all()
+
+
+# --- UniRank ------------------------------------------------------------------------------------------------
+
+
+@given(runs("unirank"))
+def test_unirank_leader_is_that_of_the_clicks(run: Run) -> None:
+    """Whatever was kept from step to step: the leader is a partition, and the one that a fresh start would find."""
+    n_items, positions = run.problem.model.n_items, run.problem.positions
+    for _ in range(20):
+        run.advance(25)
+        state = run.state
+        twin = UniRank(n_items, positions, horizon=1000)
+        twin.total = Counter({(i, j): int(n) for (i, j), n in np.ndenumerate(state.wins - state.wins.T)})
+        twin.n = Counter({(i, j): int(n) for (i, j), n in np.ndenumerate(state.wins + state.wins.T)})
+        parts, below = twin.leader()
+        assert state.items.tolist() == [item for part in [*parts, below] for item in part]
+        assert (state.part[below] == BELOW).all()
+        place = 0
+        for part in parts:
+            assert (state.part[part] == place).all()
+            place += len(part)
+            assert (state.end[place - len(part) : place] == place).all()
+        assert place >= positions
+
+
+@given(runs("unirank"))
+def test_unirank_plays_the_leader_or_a_partition_a_step_away(run: Run) -> None:
+    for _ in range(10):
+        run.advance(23)
+        leader = run.state.part
+        parts = [set(np.flatnonzero(leader == first).tolist()) for first in sorted(set(leader) - {BELOW})]
+        below = np.flatnonzero(leader == BELOW).tolist()
+        allowed = [parts, *([*parts[:-1], parts[-1] | {item}] for item in below)]
+        allowed += [[*parts[:c], parts[c] | parts[c + 1], *parts[c + 2 :]] for c in range(len(parts) - 1)]
+        ranking, memo = impression(run)
+        played = [set(np.flatnonzero(memo == first).tolist()) for first in sorted(set(memo) - {BELOW})]
+        assert played in allowed
+        place = 0
+        for part in played:
+            assert set(ranking[place : place + len(part)].tolist()) <= part
+            place += len(part)
+
+
+def test_unirank_never_misses_a_bound() -> None:
+    """The tangents, which spare computing, are above the bounds for every budget."""
+    run = start("unirank", HARD, 3)
+    checked = 0
+    for _ in range(40):
+        run.advance(50)
+        state = run.state
+        for i, j in np.argwhere(state.slope > 0):
+            for budget in (0.1, 3.0, 10.0, 30.0):
+                n = state.wins[i, j] + state.wins[j, i]
+                true = kl_upper(state.wins[i, j] / n, n, budget)
+                assert state.level[i, j] + state.slope[i, j] * budget >= true - 1e-12
+                checked += 1
+    assert checked > 1000
+
+
+@pytest.mark.parametrize("model", ["CM", "PBM"])
+def test_unirank_loses_nothing_by_its_small_table(model: str) -> None:
+    """Items so close that many lead, and some evict others: with room for all of them the regret is the same."""
+    close = [0.3 + 0.01 * i for i in range(10)]
+    regret = {}
+    for slots in (256, 1 << 20):
+        found = []
+        for seed in range(100):
+            run = start("unirank", close, 5, seed=seed, model=model)
+            run.state = run.state._replace(keys=np.full(slots, -1), times=np.zeros(slots, np.int64))
+            found.append(run.advance(10_000)[0])
+        assert (run.state.keys != -1).sum() > 40
+        regret[slots] = np.array(found)
+    error = math.sqrt(regret[256].var() + regret[1 << 20].var()) / 10
+    assert abs(regret[256].mean() - regret[1 << 20].mean()) < 3 * error < 0.2 * regret[256].mean()
