@@ -95,15 +95,17 @@ def test_the_law_is_that_of_all_orders(configuration, name):
     first = block[-1] if module.INDEPENDENT_BLOCKS else 0
     scratch = make_scratch(model.n_items, n_positions)
     n = len(shown) - first
-    out = np.full((n_fillers + 1) << n, np.nan)
-    arguments = (model.params, shown, np.array(block), first, np.array(pool, np.int64), out)
-    interpreted(law)(*arguments, scratch.work, scratch.spare)
-    found = {}
-    for outcome, probability in expected.items():  # of the last block alone, where that is all the law tells
+    outcomes, out = np.full((2, (n_fillers + 1) << n), -1.0)
+    arguments = (model.params, shown, np.array(block), first, np.array(pool, np.int64), outcomes, out)
+    n_outcomes = interpreted(law)(*arguments, scratch.work, scratch.spare)
+    found = dict(zip(outcomes[:n_outcomes].tolist(), out[:n_outcomes].tolist(), strict=True))
+    assert len(found) == n_outcomes
+    of_last_block = {}
+    for outcome, probability in expected.items():  # alone, where that is all the law tells
         clicked = (outcome & (1 << len(shown)) - 1) >> first | outcome >> len(shown) << n
-        found[clicked] = found.get(clicked, 0.0) + probability
-    for outcome in range(len(out)):
-        assert out[outcome] == pytest.approx(found.get(outcome, 0.0), abs=1e-12)
+        of_last_block[clicked] = of_last_block.get(clicked, 0.0) + probability
+    for outcome in {*found, *of_last_block}:
+        assert found.get(outcome, 0.0) == pytest.approx(of_last_block.get(outcome, 0.0), abs=1e-12)
 
 
 def _starts(blocks):
@@ -198,12 +200,14 @@ def test_the_tests_would_find_a_leap_that_forgets_that_items_are_shown_together(
     draw_clicks = loop.leap.__globals__["draw_outcomes"].__globals__["draw_clicks"]
     law = draw_clicks.__globals__["pattern_law"]
 
-    def independent(params, shown, block, first, pool, out, work, spare):
-        law(params, shown, block, first, pool, out, work, spare)
+    def independent(params, shown, block, first, pool, outcomes, out, work, spare):
+        n_outcomes = law(params, shown, block, first, pool, outcomes, out, work, spare)
         n = len(shown)
-        marginal = [sum(out[p] for p in range(1 << n) if p >> k & 1) for k in range(n)]
+        marginal = [sum(out[i] for i in range(n_outcomes) if outcomes[i] >> k & 1) for k in range(n)]
         for pattern in range(1 << n):
+            outcomes[pattern] = pattern
             out[pattern] = math.prod(m if pattern >> k & 1 else 1 - m for k, m in enumerate(marginal))
+        return 1 << n
 
     monkeypatch.setitem(draw_clicks.__globals__, "pattern_law", independent)
     monkeypatch.setattr(Problem, "loop", loop)

@@ -30,11 +30,12 @@ def pattern_law(
     block: IntArray,
     first: int,
     pool: IntArray,
+    outcomes: IntArray,
     law: FloatArray,
     work: FloatArray,
     spare: IntArray,
-) -> None:
-    """Fill `law` with the probability of each outcome: the set of clicked items, as a bit mask over `shown`.
+) -> int:
+    """Fill in all outcomes, each a set of clicked items as a bit mask over `shown`, and their law; how many there are.
 
     `block[k]` is the first position of the block that holds position k; the items of a block are in random order.
     With a `pool` the positions that are left in the last block are filled with items drawn from it, and an outcome
@@ -44,7 +45,9 @@ def pattern_law(
     n, n_positions = len(shown), len(block)
     n_fillers = n_positions - n if len(pool) > 0 else 0
     ranking, clicks = spare[:n_positions], spare[n_positions : 2 * n_positions]
-    for outcome in range(len(law)):
+    n_outcomes = n_fillers + 1 << n
+    for outcome in range(n_outcomes):
+        outcomes[outcome] = outcome
         law[outcome] = 0.0
     orders = n_orders(block)
     weight = 1 / (orders * CHOOSE[len(pool), n_fillers])
@@ -63,6 +66,7 @@ def pattern_law(
                         shown[ranking[k]] if ranking[k] < n else member(pool, fillers, ranking[k] - n)
                     )
                 law[outcome] += weight * math.exp(_log_likelihood(params, ranking, clicks))
+    return n_outcomes
 
 
 @slow_path

@@ -90,10 +90,11 @@ def pattern_law(
     block: IntArray,
     first: int,
     pool: IntArray,
+    outcomes: IntArray,
     law: FloatArray,
     work: FloatArray,
     spare: IntArray,
-) -> None:
+) -> int:
     """As `_orders.pattern_law`, in closed form: at most one item is clicked.
 
     An item of a block is clicked when the user gets there, it attracts, and nothing above it in its block does. Those
@@ -101,8 +102,6 @@ def pattern_law(
     """
     n = len(shown)
     n_fillers = len(block) - n if len(pool) > 0 else 0
-    for outcome in range(len(law)):
-        law[outcome] = 0.0
     fillers, others = work[: len(pool) + 2], work[len(pool) + 2 :]
     fillers[0] = 1.0
     for i in range(len(pool)):
@@ -124,14 +123,19 @@ def pattern_law(
             for filled in range(n_filled + 1):
                 ways = CHOOSE[n_filled, filled] / CHOOSE[n_others + n_filled, known + filled]
                 unattracted += others[known] * ways * fillers[filled] / CHOOSE[len(pool), filled]
-        law[1 << k] = reached * params.attraction[shown[k]] * unattracted / (n_others + n_filled + 1)
+        outcomes[k] = 1 << k
+        law[k] = reached * params.attraction[shown[k]] * unattracted / (n_others + n_filled + 1)
         left *= 1 - params.attraction[shown[k]]
-    law[0] = left * fillers[n_fillers] / CHOOSE[len(pool), n_fillers]
-    if n_fillers > 0:
-        law[1 << n] = 1.0
-        for outcome in range(1 << n):
-            law[1 << n] -= law[outcome]
-        law[1 << n] = max(0.0, law[1 << n])
+    outcomes[n] = 0
+    law[n] = left * fillers[n_fillers] / CHOOSE[len(pool), n_fillers]
+    if n_fillers == 0:
+        return n + 1
+    outcomes[n + 1] = 1 << n
+    law[n + 1] = 1.0
+    for i in range(n + 1):
+        law[n + 1] -= law[i]
+    law[n + 1] = max(0.0, law[n + 1])
+    return n + 2
 
 
 # --- fitting ------------------------------------------------------------------------------------------------

@@ -70,6 +70,8 @@ CLOSED_FORM = True
 """Whether the law below is quick to compute."""
 INDEPENDENT_BLOCKS = True
 """What is clicked in a block does not depend on the others."""
+INDEPENDENT_POSITIONS = True
+"""Whether a position is examined depends on nothing else."""
 
 
 @slow_path
@@ -79,10 +81,11 @@ def pattern_law(
     block: IntArray,
     first: int,
     pool: IntArray,
+    outcomes: IntArray,
     law: FloatArray,
     work: FloatArray,
     spare: IntArray,
-) -> None:
+) -> int:
     """As `_orders.pattern_law`, in closed form.
 
     That all of some items are clicked, and so many of the fillers, takes that they attract and that their positions
@@ -98,8 +101,9 @@ def pattern_law(
         add_factor(examined, k, params.examination[first + k])
     for i in range(len(pool)):
         add_factor(attracted, i, params.attraction[pool[i]])
-    for outcome in range(len(law)):
-        law[outcome] = 0.0
+    n_outcomes = n_fillers + 1 << n
+    for outcome in range(n_outcomes):
+        outcomes[outcome] = outcome
     law[0] = 1.0
     for k in range(n):
         for pattern in range(1 << k):
@@ -116,9 +120,10 @@ def pattern_law(
                 if bits(pattern) == clicked:
                     law[pattern | exactly << n] = law[pattern] * weight
     for k in range(n):
-        for outcome in range(n_fillers + 1 << n):
+        for outcome in range(n_outcomes):
             if not outcome >> k & 1:
                 law[outcome] = max(0.0, law[outcome] - law[outcome | 1 << k])
+    return n_outcomes
 
 
 # --- fitting ------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def leap(
             most = min(quiet(state, len(scratch.block)), ends[window] - step)
             round_length = steps_of_round(scratch)
             length = most // round_length * round_length
-            if length > 0 and fits(scratch) and (always or length >= price(scratch)):
+            if length > 0 and fits(scratch) and (always or length >= price(scratch, IN_ROUNDS)):
                 for k in range(scratch.block[-1]):
                     scratch.shown[k] = member(state, scratch.block[k], k - scratch.block[k])
                 for i in range(scratch.size[-1]):

@@ -11,12 +11,13 @@ import numpy as np
 
 from clickbandit.clicks._orders import CHOOSE, bits, n_orders
 from clickbandit.clicks.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, pattern_law  # law
-from clickbandit.kernel import IntArray, slow_path
+from clickbandit.kernel import slow_path
+from clickbandit.simulation.draws import draw_binomial, draw_counts, draw_subsets, next_subset
 from clickbandit.simulation.scratch import Scratch
 
 
 @slow_path
-def price(scratch: Scratch) -> float:
+def price(scratch: Scratch, in_rounds: bool) -> float:
     """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
     n_positions = len(scratch.block)
     positions = n_positions - scratch.block[-1]
@@ -71,20 +72,6 @@ def draw_outcomes(
 
 
 @slow_path
-def draw_subsets(rng: np.random.Generator, among: int, size: int, times: int, out: IntArray) -> None:
-    """Add to `out` how often each subset of this size was drawn."""
-    choices = CHOOSE[bits(among), size]
-    for subset in range(among + 1):
-        if times == 0:
-            break
-        if subset & ~among == 0 and bits(subset) == size:
-            drawn = draw_binomial(rng, times, 1 / choices)
-            out[subset] += drawn
-            times -= drawn
-            choices -= 1
-
-
-@slow_path
 def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int, scratch: Scratch) -> None:
     """Add to `scratch.times` how often each part stood in a partition into parts of this size, all equally probable.
 
@@ -94,17 +81,17 @@ def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int,
     depth = 0
     rest[0], left[0], next_part[0], choices[0] = among, times, 0, CHOOSE[bits(among) - 1, size - 1]
     while depth >= 0:
-        part = next_part[depth]
-        lowest = rest[depth] & -rest[depth]
-        while part <= rest[depth] and (part & ~rest[depth] != 0 or part & lowest == 0 or bits(part) != size):
-            part += 1
-        if left[depth] == 0 or part > rest[depth]:
+        if left[depth] == 0:
             depth -= 1
             continue
+        lowest = rest[depth] & -rest[depth]
+        part = next_part[depth] | lowest
+        while bits(part) != size:
+            part = next_subset(part, rest[depth]) | lowest
         drawn = draw_binomial(rng, left[depth], 1 / choices[depth])
         left[depth] -= drawn
         choices[depth] -= 1
-        next_part[depth] = part + 1
+        next_part[depth] = next_subset(part, rest[depth])
         scratch.times[part] += drawn
         if drawn > 0 and rest[depth] != part:
             depth += 1
@@ -130,10 +117,9 @@ def draw_clicks(
 
     In this block and all above it; in this block alone where blocks are independent. The last block's items are a
     set of its own, and where these are too few for its positions, the others are drawn from a pool and not learned
-    from. How often each outcome occurred is drawn down a binary tree: node i's children are 2 i and 2 i + 1, a leaf
-    is an outcome.
+    from.
     """
-    law, count = scratch.law, scratch.counts
+    counts = scratch.counts
     stop, n_pool = block, 0
     if block == scratch.block[-1]:
         for i in range(scratch.size[-1]):
@@ -148,40 +134,19 @@ def draw_clicks(
             stop += 1
     first = 0 if not INDEPENDENT_BLOCKS else block
     n = stop - first
-    leaves = 1 << n
-    while n_pool > 0 and leaves < len(scratch.block) - stop + 1 << n:
-        leaves *= 2
     shown, pool = scratch.shown[:stop], scratch.pool[:n_pool]
-    pattern_law(
-        params, shown, scratch.block, first, pool, law[leaves : 2 * leaves], scratch.work, scratch.spare
+    n_outcomes = pattern_law(
+        params, shown, scratch.block, first, pool, scratch.outcomes, scratch.law, scratch.work, scratch.spare
     )
-    for node in range(leaves - 1, 0, -1):
-        law[node] = law[2 * node] + law[2 * node + 1]
-    count[1] = times
-    for node in range(1, leaves):
-        ones = draw_binomial(users, count[node], law[2 * node + 1] / law[node]) if count[node] > 0 else 0
-        count[2 * node + 1] = ones
-        count[2 * node] = count[node] - ones
-    for outcome in range(leaves):
+    law = scratch.law[:n_outcomes]
+    draw_counts(users, law, times, scratch.tail, counts)
+    for i in range(n_outcomes):
+        outcome = scratch.outcomes[i]
         clicked = bits(outcome & (1 << n) - 1) + (outcome >> n)
-        scratch.totals[0] += times * law[leaves + outcome] * clicked
-        scratch.totals[1] += count[leaves + outcome] * clicked
+        scratch.totals[0] += times * law[i] * clicked
+        scratch.totals[1] += counts[i] * clicked
+        for k in range(n):
+            if outcome >> k & 1:
+                scratch.clicked[shown[first + k]] += counts[i]
     for k in range(first, stop):
         scratch.observed[shown[k]] += times
-        for outcome in range(leaves):
-            if outcome >> (k - first) & 1:
-                scratch.clicked[shown[k]] += count[leaves + outcome]
-
-
-@slow_path
-def draw_binomial(rng: np.random.Generator, n: int, p: float) -> int:
-    """How many of n trials succeed; a few trials are made one by one, which is quicker."""
-    if p <= 0 or p >= 1:
-        return n if p >= 1 else 0
-    if n > 16:
-        return int(rng.binomial(n, p))
-    successes = 0
-    for _ in range(n):
-        if rng.random() < p:
-            successes += 1
-    return successes

@@ -125,6 +125,8 @@ class Problem:
             sources=model.sources,
             law=model.module if hasattr(model.module, "pattern_law") else _orders,
         )
+        if hasattr(model.module, "INDEPENDENT_POSITIONS"):
+            outcomes = specialise("clickbandit.simulation.examined", compiled=compiled, outcomes=outcomes)
         return specialise(
             "clickbandit.simulation.leap",
             compiled=compiled,

@@ -28,12 +28,20 @@ class Scratch(NamedTuple):
     """These four: the way down to the partition that is being drawn."""
     shown: IntArray
     """The items of a list, block by block."""
+    outcomes: IntArray
+    """The outcomes of a step, each a set of clicked items."""
     law: FloatArray
-    """By node of a tree whose leaves are sets of clicked items: its probability."""
+    """The probability of each outcome."""
+    tail: FloatArray
+    """The probability of each outcome or one after it."""
     counts: IntArray
-    """By node of that tree: how often it occurred."""
+    """How often each outcome occurred."""
     pool: IntArray
     """The items that a step's last positions may be filled with."""
+    others: IntArray
+    """The items of the last block that are shown before those left over."""
+    steps: IntArray
+    """By how many places are still free, and how many of these were looked at: in how many steps."""
     work: FloatArray
     spare: IntArray
     """These two: for the click model's law."""
@@ -46,7 +54,7 @@ class Scratch(NamedTuple):
 
 
 def make_scratch(n_items: int, n_positions: int) -> Scratch:
-    tree = 2 << min(n_positions, MOST_BITS)
+    most = 1 << min(n_positions, MOST_BITS) + 1
     return Scratch(
         block=np.zeros(n_positions, np.int64),
         size=np.zeros(n_positions, np.int64),
@@ -57,9 +65,13 @@ def make_scratch(n_items: int, n_positions: int) -> Scratch:
         next_part=np.zeros(MOST_BITS + 1, np.int64),
         choices=np.zeros(MOST_BITS + 1),
         shown=np.zeros(n_positions, np.int64),
-        law=np.zeros(tree),
-        counts=np.zeros(tree, np.int64),
+        outcomes=np.zeros(most, np.int64),
+        law=np.zeros(most),
+        tail=np.zeros(most),
+        counts=np.zeros(most, np.int64),
         pool=np.zeros(MOST_BITS, np.int64),
+        others=np.zeros(MOST_BITS, np.int64),
+        steps=np.zeros((MOST_BITS + 1, MOST_BITS + 1), np.int64),
         work=np.zeros(2 * (MOST_BITS + n_positions + 2)),
         spare=np.zeros(2 * n_positions, np.int64),
         observed=np.zeros(n_items, np.int64),
