@@ -14,6 +14,8 @@ from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 CLOSED_FORM = False
 """Whether the law below is quick to compute."""
+SINGLE_CLICK = False
+"""Whether a list gets at most one click."""
 INDEPENDENT_BLOCKS = False
 """What is clicked in a block depends on what is clicked above it."""
 

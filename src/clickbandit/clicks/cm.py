@@ -79,6 +79,8 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 CLOSED_FORM = True
 """Whether the law below is quick to compute."""
+SINGLE_CLICK = True
+"""Whether a list gets at most one click."""
 INDEPENDENT_BLOCKS = False
 """What is clicked in a block depends on what is clicked above it."""
 

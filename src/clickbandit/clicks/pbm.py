@@ -68,6 +68,8 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 CLOSED_FORM = True
 """Whether the law below is quick to compute."""
+SINGLE_CLICK = False
+"""Whether a list gets at most one click."""
 INDEPENDENT_BLOCKS = True
 """What is clicked in a block does not depend on the others."""
 INDEPENDENT_POSITIONS = True

@@ -239,6 +239,8 @@ def climb(state: State, group: int, end: int) -> None:
 
 IN_ROUNDS = False
 """A group with more items than positions shows some of them at random at each step."""
+IN_PAIRS = False
+"""It does not matter which items were clicked together."""
 _MOST_STEPS = 1 << 62
 
 
@@ -270,7 +272,7 @@ def member(state: State, group: int, i: int) -> int:
 
 
 @kernel
-def absorb(state: State, observed: IntArray, clicked: IntArray) -> None:
+def absorb(state: State, observed: IntArray, clicked: IntArray, together: IntArray) -> None:
     """Learn how often each item was observed and clicked in quiet steps."""
     for place in range(len(state.items)):
         item, group = state.items[place], state.group[place]

@@ -357,6 +357,8 @@ def climb(state: State, batch: int) -> None:
 
 IN_ROUNDS = True
 """A batch with more items than positions shows each of them once before any of them again."""
+IN_PAIRS = False
+"""It does not matter which items were clicked together."""
 
 
 @kernel
@@ -389,7 +391,7 @@ def member(state: State, batch: int, i: int) -> int:
 
 
 @kernel
-def absorb(state: State, observed: IntArray, clicked: IntArray) -> None:
+def absorb(state: State, observed: IntArray, clicked: IntArray, together: IntArray) -> None:
     """Learn how often each item was observed and clicked in quiet steps."""
     for batch in range(len(state.last)):
         if state.last[batch] >= 0 and state.size[batch] > 1:

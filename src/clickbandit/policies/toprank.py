@@ -144,17 +144,92 @@ def find_beaten(state: State, item: int) -> bool:
     grown = False
     for other in range(len(state.items)):
         if state.wins[item, other] >= state.next_test[item, other]:
-            lead = state.wins[item, other] - state.wins[other, item]
-            n = state.wins[item, other] + state.wins[other, item]
-            enough = math.sqrt(2 * n * math.log(state.scale * math.sqrt(n)))
-            if lead >= enough:
+            missing = missing_lead(state, item, other)
+            if missing <= 0:
                 state.beats[item, other] = 1
                 state.beaten[other] += 1
                 state.next_test[item, other] = NEVER
                 grown = True
-            else:  # a win adds 1 to the lead, and nothing makes less enough
-                state.next_test[item, other] = state.wins[item, other] + max(1, int(enough - lead))
+            else:
+                put_off(state, item, other, missing)
     return grown
+
+
+@kernel
+def missing_lead(state: State, item: int, other: int) -> float:
+    """By how much the item's lead over the other is too small."""
+    n = max(1, state.wins[item, other] + state.wins[other, item])
+    enough = math.sqrt(2 * n * math.log(state.scale * math.sqrt(n)))
+    return enough - (state.wins[item, other] - state.wins[other, item])
+
+
+@kernel
+def put_off(state: State, item: int, other: int, missing: float) -> None:
+    """Wait for the wins that are missing at least: a win adds 1 to the lead, and nothing makes less enough."""
+    state.next_test[item, other] = state.wins[item, other] + max(1, int(missing))
+
+
+# --- leaps over steps that cannot make the relation grow -----------------------------------------------------
+
+IN_ROUNDS = False
+"""A block that reaches past the last position shows some of its items at random at each step."""
+IN_PAIRS = True
+"""It matters which items were clicked together."""
+
+
+@slow_path
+def quiet(state: State, n_positions: int) -> int:
+    """For how many steps no pair can have the wins that it needs: each step brings it at most one."""
+    steps = NEVER
+    place = 0
+    while place < n_positions:
+        start, place = place, state.end[place]
+        for i in range(start, place):
+            item = state.items[i]
+            for j in range(start, place):
+                other = state.items[j]
+                if state.next_test[item, other] != NEVER:
+                    put_off(state, item, other, missing_lead(state, item, other))
+                    steps = min(steps, state.next_test[item, other] - state.wins[item, other])
+    return steps
+
+
+@kernel
+def blocks(state: State, block: IntArray, size: IntArray) -> None:
+    """For each position the first one of its block, and how many items that has."""
+    for k in range(len(block)):
+        block[k] = state.block[state.items[k]]
+        size[k] = state.end[k] - block[k]
+
+
+@kernel
+def member(state: State, block: int, i: int) -> int:
+    """The i-th item of a block."""
+    return int(state.items[block + i])
+
+
+@kernel
+def absorb(state: State, observed: IntArray, clicked: IntArray, together: IntArray) -> None:
+    """Learn how often each item was clicked, and each pair together, in quiet steps."""
+    place = 0
+    while place < state.n_positions:
+        start, place = place, state.end[place]
+        for i in range(start, place):
+            for j in range(start, place):
+                item, other = state.items[i], state.items[j]
+                if item != other:
+                    both = together[item, other] + together[other, item]
+                    state.wins[item, other] += clicked[item] - both
+
+
+@slow_path
+def test(state: State, n_positions: int) -> None:
+    """Let the relation grow where the wins are enough."""
+    grown = False
+    for item in range(len(state.items)):
+        grown |= find_beaten(state, item)
+    if grown:
+        make_blocks(state)
 
 
 # --- what is learned ----------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def leap(
                 for i in range(scratch.size[-1]):
                     scratch.members[i] = member(state, scratch.block[-1], i)
                 draw_outcomes(params, rng, users, length // round_length, round_length, IN_ROUNDS, scratch)
-                absorb(state, scratch.observed, scratch.clicked)
+                absorb(state, scratch.observed, scratch.clicked, scratch.together)
                 test(state, len(scratch.block))
                 more_regret, more_clicks = best_reward * length - scratch.totals[0], int(scratch.totals[1])
             else:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clickbandit.clicks._orders import CHOOSE, bits, n_orders
-from clickbandit.clicks.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, pattern_law  # law
+from clickbandit.clicks.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, SINGLE_CLICK, pattern_law  # law
 from clickbandit.kernel import slow_path
 from clickbandit.simulation.draws import draw_binomial, draw_counts, draw_subsets, next_subset
 from clickbandit.simulation.scratch import Scratch
@@ -24,7 +24,9 @@ def price(scratch: Scratch, in_rounds: bool) -> float:
     sets = CHOOSE[scratch.size[-1], positions]
     if not CLOSED_FORM:
         return float(sets * n_orders(scratch.block) * 2.0**n_positions)
-    return float(sets * 0.2 * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions))
+    if SINGLE_CLICK:
+        return float(sets * (n_positions + 1))
+    return float(sets * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions))
 
 
 # --- how often each set of items was shown ------------------------------------------------------------------
@@ -44,6 +46,9 @@ def draw_outcomes(
     scratch.totals[:] = 0.0
     scratch.observed[:] = 0
     scratch.clicked[:] = 0
+    for row in range(len(scratch.together)):
+        for column in range(len(scratch.together)):
+            scratch.together[row, column] = 0
     block, times = scratch.block, scratch.times
     last = block[-1]
     positions, items = len(block) - last, scratch.size[-1]
@@ -148,5 +153,9 @@ def draw_clicks(
         for k in range(n):
             if outcome >> k & 1:
                 scratch.clicked[shown[first + k]] += counts[i]
+                if len(scratch.together) > 0:
+                    for other in range(k):
+                        if outcome >> other & 1:
+                            scratch.together[shown[first + k], shown[first + other]] += counts[i]
     for k in range(first, stop):
         scratch.observed[shown[k]] += times

@@ -69,6 +69,7 @@ class Problem:
             )
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
         self.always_leaps = method == "leap"
+        self.in_pairs = can_leap and bool(policy.function("IN_PAIRS"))
 
     def try_out(self) -> None:
         """Take a few steps as plain Python, and say in one sentence what is wrong with a user's own policy."""
@@ -125,7 +126,7 @@ class Problem:
             sources=model.sources,
             law=model.module if hasattr(model.module, "pattern_law") else _orders,
         )
-        if hasattr(model.module, "INDEPENDENT_POSITIONS"):
+        if hasattr(model.module, "INDEPENDENT_POSITIONS") and not self.in_pairs:
             outcomes = specialise("clickbandit.simulation.examined", compiled=compiled, outcomes=outcomes)
         return specialise(
             "clickbandit.simulation.leap",
@@ -172,7 +173,11 @@ class Run:
         self._clicks = np.zeros((slots, problem.positions), np.int64)
         self._memos = np.zeros((slots, memo_size))
         self._probability = np.zeros(problem.positions)
-        self._scratch = make_scratch(problem.model.n_items, problem.positions) if problem.leaps else None
+        self._scratch = (
+            make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
+            if problem.leaps
+            else None
+        )
         self.loop = problem.loop
 
     def advance(self, steps: int) -> tuple[float, int]:

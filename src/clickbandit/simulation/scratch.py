@@ -49,11 +49,14 @@ class Scratch(NamedTuple):
     """By item: how often it was observed in a leap."""
     clicked: IntArray
     """By item: how often it was clicked when it was observed."""
+    together: IntArray
+    """By pair of items of a block: how often both were clicked; empty where the policy needs none."""
     totals: FloatArray
     """The expected number of clicks of a leap, and their number."""
 
 
-def make_scratch(n_items: int, n_positions: int) -> Scratch:
+def make_scratch(n_items: int, n_positions: int, pairs: bool) -> Scratch:
+    paired = n_items if pairs else 0
     most = 1 << min(n_positions, MOST_BITS) + 1
     return Scratch(
         block=np.zeros(n_positions, np.int64),
@@ -76,5 +79,6 @@ def make_scratch(n_items: int, n_positions: int) -> Scratch:
         spare=np.zeros(2 * n_positions, np.int64),
         observed=np.zeros(n_items, np.int64),
         clicked=np.zeros(n_items, np.int64),
+        together=np.zeros((paired, paired), np.int64),
         totals=np.zeros(2),
     )
