@@ -160,7 +160,7 @@ def missing_lead(state: State, item: int, other: int) -> float:
     """By how much the item's lead over the other is too small."""
     n = max(1, state.wins[item, other] + state.wins[other, item])
     enough = math.sqrt(2 * n * math.log(state.scale * math.sqrt(n)))
-    return enough - (state.wins[item, other] - state.wins[other, item])
+    return float(enough - (state.wins[item, other] - state.wins[other, item]))
 
 
 @kernel
