@@ -88,11 +88,25 @@ def test_ranges_are_round(values: list[float], expected: tuple[float, float]) ->
     assert log_range(values) == pytest.approx(expected)
 
 
-def test_axes_have_labels_at_powers_of_ten() -> None:
-    svg = vlc.vegalite_to_svg({"width": 300, "height": 200, **_panels(made_up())[0]})
-    labels = re.findall(r">(\d[^<]*)</text>", svg)
-    assert {"1e-1", "1e-2", "0", "5k", "20k"} <= set(labels)
-    assert not {"2e-2", "3e-2", "0k"} & set(labels)
+@pytest.mark.parametrize(
+    ("span", "some", "none"),
+    [
+        ((1e-2, 1), {"1e-2", "1e-1", "1"}, {"2e-2", "5e-1"}),
+        ((2e-2, 1), {"2e-2", "5e-2", "1e-1", "1"}, {"3e-2", "9e-1"}),
+        ((1e-5, 1), {"1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1"}, {"2e-2"}),
+    ],
+)
+def test_axes_have_labels_at_powers_of_ten_and_between_them_if_these_are_few(
+    span: tuple[float, float], some: set[str], none: set[str]
+) -> None:
+    rows = [row for row in mean_curves(made_up()) if row["model"] == "CM"]
+    panel = regret_panel(rows, looks(row["policy"] for row in rows), "", span)
+    svg = vlc.vegalite_to_svg({"width": 300, "height": 200, **panel})
+    labels = set(re.findall(r">(\d[^<]*)</text>", svg))
+    assert some <= labels
+    assert not none & labels
+    assert {"0", "10k", "20k"} <= labels
+    assert "0k" not in labels
 
 
 def test_a_notebook_gets_a_chart_with_a_legend() -> None:

@@ -78,7 +78,7 @@ def test_names_are_those_of_papers_and_settings_are_in_words() -> None:
     names = {
         "batchrank": "BatchRank (printed)",
         "batchrank:bounds=hoeffding": "BatchRank (Hoeffding)",
-        "cascade-kl-ucb:feedback=last,budget=log t": "CascadeKL-UCB (last click, budget=log t)",
+        "cascade-kl-ucb:feedback=last,budget=log t": "CascadeKL-UCB (last click, log t)",
         "brand-new": "brand-new",
         "mine.py:Greedy:epsilon=0.1": "mine.py:Greedy:epsilon=0.1",
     }

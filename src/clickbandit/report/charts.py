@@ -19,8 +19,10 @@ from clickbandit.report.totals import units, whole_runs
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
+Tooltip = Mapping[str, tuple[str, str]]
+"""What a point says: for each field a title and a format."""
 
-_DEEPEST = 1e-5  # of the highest regret: what is below has no place in the picture
+_DEEPEST = 1e-4  # of the highest regret: what is below has no place in the picture
 
 
 # --- regret over time ---------------------------------------------------------------------------------------
@@ -43,33 +45,36 @@ def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> lis
     return rows
 
 
-def regret_panel(rows: Sequence[Row], look: Mapping[str, Look], title: str = "") -> Spec:
-    """The regret a step of each policy over time, on a logarithmic scale."""
-    low, high = log_range(row["mean"] for row in rows)
+def regret_panel(
+    rows: Sequence[Row], look: Mapping[str, Look], title: str = "", span: tuple[float, float] | None = None
+) -> Spec:
+    """The regret a step of each policy over time, on a logarithmic scale that may be that of other panels."""
+    low, high = span or log_range(row["mean"] for row in rows)
     below = low / 10  # a logarithmic scale has no place for zero: it is under the picture
     values = [
         {
             "name": look[row["policy"]].name,
             "step": row["step"],
             "runs": row["runs"],
-            **{key: _rounded(max(row[key], below)) for key in ("mean", "low", "high")},
+            **{key: rounded(max(row[key], below)) for key in ("mean", "low", "high")},
         }
         for row in rows
     ]
-    y = _number("mean", "regret a step", scale=_log(low, high), axis=log_axis(low, high))
-    band = {"y": _number("low"), "y2": {"field": "high"}, "color": _colour(look)}
+    y = number("mean", "regret a step", scale=log_scale(low, high), axis=log_axis(low, high))
+    band = {"y": number("low"), "y2": {"field": "high"}, "color": policy_colour(look)}
     return {
         "title": title,
         "data": {"values": values},
-        "encoding": {"x": _number("step", "step", axis=_STEPS)},
+        "encoding": {"x": number("step", "step", axis=_STEPS)},
         "layer": [
-            _lines(look, y),
+            policy_lines(look, y),
             {"mark": {"type": "area", "opacity": 0.16, "clip": True}, "encoding": band},
         ],
     }
 
 
 REGRET_TOOLTIP = {
+    "name": ("policy", ""),
     "step": ("step", ","),
     "mean": ("regret a step", ".3g"),
     "low": ("95% from", ".3g"),
@@ -87,7 +92,12 @@ def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt
         for model in table["model"].unique().to_pylist()
         for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
     ]
-    return alt.Chart.from_dict({"hconcat": panels, "config": {"legend": LEGEND}})
+    return alt.Chart.from_dict(
+        {
+            "hconcat": panels,
+            "config": {"legend": LINES_LEGEND, "line": {"strokeWidth": 2}, "axisX": {"tickCount": 5}},
+        }
+    )
 
 
 # --- regret at the end --------------------------------------------------------------------------------------
@@ -112,13 +122,15 @@ def end_rows(table: pa.Table) -> list[Row]:
     return rows
 
 
-def end_panel(rows: Sequence[Row], look: Mapping[str, Look], title: str = "") -> Spec:
-    """Which share of the runs of each policy ends with at least so much regret a step."""
+def end_panel(
+    rows: Sequence[Row], look: Mapping[str, Look], title: str = "", at: float | None = None
+) -> Spec:
+    """Which share of the runs of each policy ends with at least so much regret a step; with a line at one such."""
     values = [
         {
             "name": look[row["policy"]].name,
-            "regret": _rounded(row["regret"]),
-            "share": _rounded(row["share"]),
+            "regret": rounded(row["regret"]),
+            "share": rounded(row["share"]),
             "runs": row["runs"],
         }
         for row in rows
@@ -126,15 +138,22 @@ def end_panel(rows: Sequence[Row], look: Mapping[str, Look], title: str = "") ->
     low, high = values[0]["regret"], values[-1]["regret"]
     axis = log_axis(low, high, grid=False)
     share = {"format": "%", "tickCount": 5}
+    rule = {"data": {"values": [{"x": at}]}, "mark": GUIDE, "encoding": {"x": number("x")}}
     return {
         "title": title,
         "data": {"values": values},
-        "encoding": {"x": _number("regret", "regret a step at the end", scale=_log(low, high), axis=axis)},
-        "layer": [_lines(look, _number("share", "share of runs", scale={"domain": [0, 1]}, axis=share))],
+        "encoding": {
+            "x": number("regret", "regret at the end, at least", scale=log_scale(low, high), axis=axis)
+        },
+        "layer": [
+            policy_lines(look, number("share", "share of runs", scale={"domain": [0, 1]}, axis=share)),
+            *([rule] if at is not None and low < at < high else []),
+        ],
     }
 
 
 END_TOOLTIP = {
+    "name": ("policy", ""),
     "regret": ("regret at least", ".2g"),
     "share": ("share of runs", ".1%"),
     "runs": ("runs", ","),
@@ -143,20 +162,16 @@ END_TOOLTIP = {
 
 # --- parts --------------------------------------------------------------------------------------------------
 
-LEGEND = {
-    "title": None,
-    "orient": "bottom",
-    "labelLimit": 300,
-    "symbolType": "stroke",
-    "symbolSize": 400,
-    "symbolStrokeWidth": 2,
-    "symbolOpacity": 1,
-}
-"""A legend of policies below a chart, for the chart's `config`."""
-_STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "tickCount": 5, "grid": False}
+LEGEND = {"title": None, "orient": "bottom", "labelLimit": 300, "symbolOpacity": 1}
+"""A legend below a chart, for the chart's `config`."""
+LINES_LEGEND = {**LEGEND, "symbolType": "stroke", "symbolSize": 400, "symbolStrokeWidth": 2}
+"""The same of lines."""
+GUIDE = {"type": "rule", "color": "#8C8C8C", "strokeDash": [2, 2], "clip": True}
+"""A line to compare with."""
+_STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "grid": False}
 
 
-def live(panel: Spec, tooltip: Mapping[str, tuple[str, str]]) -> Spec:
+def live(panel: Spec, tooltip: Tooltip) -> Spec:
     """The panel with a point nearest to the pointer that says its numbers, and with a picture that can be moved.
 
     It is zoomed by pinching, or by the wheel with Ctrl: the wheel alone is for the page.
@@ -164,7 +179,10 @@ def live(panel: Spec, tooltip: Mapping[str, tuple[str, str]]) -> Spec:
     name = re.sub(r"\W", "_", panel["title"])  # panels that stand side by side must not share selections
     near, move = f"near_{name}", f"move_{name}"
     (main, *others) = panel["layer"]
-    fields = [{"field": field, "title": title, "format": form} for field, (title, form) in tooltip.items()]
+    fields = [
+        {"field": field, "title": title, **({"format": form} if form else {})}
+        for field, (title, form) in tooltip.items()
+    ]
     zoom = "wheel![event.ctrlKey || event.metaKey]"
     points = {
         "params": [
@@ -178,64 +196,66 @@ def live(panel: Spec, tooltip: Mapping[str, tuple[str, str]]) -> Spec:
         "encoding": {
             **{channel: value for channel, value in main["encoding"].items() if channel != "strokeDash"},
             "opacity": {"condition": {"param": near, "empty": False, "value": 1}, "value": 0},
-            "tooltip": [{"field": "name", "title": "policy"}, *fields],
+            "tooltip": fields,
         },
     }
     return {**panel, "layer": [main, *others, points]}
 
 
 def log_axis(low: float, high: float, **options: Any) -> Spec:
-    """An axis with labels at powers of ten and, close up, at two and five times them."""
+    """An axis with labels at powers of ten and, where these are few, at two and five times them."""
+    powers = np.log10(high / low)
     times = "round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))"
     label = "format(datum.value, datum.value < 1 ? '~e' : '~s')"
     return {
-        "tickCount": max(
-            1, int(np.log10(high / low))
-        ),  # with as many as there are powers, there are no others
+        "tickCount": int(powers) if powers >= 2 else 10,  # no more ticks than powers are the powers alone
         "labelExpr": f"indexof([1, 2, 5], {times}) < 0 ? '' : {label}",
         "gridOpacity": {"condition": {"test": f"{times} == 1", "value": 1}, "value": 0.35},
         **options,
     }
 
 
-def log_range(values: Iterable[float]) -> tuple[float, float]:
-    """Round numbers between which these values lie, with a power of ten; what is far below the others is left out.
+def log_range(values: Iterable[float], deepest: float = _DEEPEST) -> tuple[float, float]:
+    """Round numbers between which these values lie, with a power of ten; what is less than `deepest` of the highest is
+    left out.
 
     >>> log_range([0.0, 0.003, 0.19])
     (0.002, 0.2)
     """
     known = np.fromiter(values, float)
     highest = float(known.max(initial=0.0)) or 1.0
-    lowest = float(known[known > highest * _DEEPEST].min(initial=highest))
-    rounds = [float(f"{times}e{power}") for power in range(-15, 15) for times in (1, 2, 5)]
+    lowest = float(known[known > highest * deepest].min(initial=highest))
+    rounds = [float(f"{times}e{power}") for power in range(-30, 30) for times in (1, 2, 5)]
     high = min(number for number in rounds if number >= highest)
     return min(max(number for number in rounds if number <= lowest), high / 10), high
 
 
-def _lines(look: Mapping[str, Look], y: Spec) -> Spec:
+def policy_lines(look: Mapping[str, Look], y: Spec) -> Spec:
     """A line for each policy."""
     dashes = {
         "domain": [one.name for one in look.values()],
         "range": [list(one.dash) for one in look.values()],
     }
     dash = {"field": "name", "type": "nominal", "scale": dashes}
-    mark = {"type": "line", "strokeWidth": 2, "clip": True}
-    return {"mark": mark, "encoding": {"y": y, "color": _colour(look), "strokeDash": dash}}
+    return {
+        "mark": {"type": "line", "clip": True},
+        "encoding": {"y": y, "color": policy_colour(look), "strokeDash": dash},
+    }
 
 
-def _colour(look: Mapping[str, Look]) -> Spec:
+def policy_colour(look: Mapping[str, Look]) -> Spec:
     scale = {"domain": [one.name for one in look.values()], "range": [one.colour for one in look.values()]}
     return {"field": "name", "type": "nominal", "scale": scale}
 
 
-def _number(field: str, title: str | None = None, **options: Any) -> Spec:
+def number(field: str, title: str | None = None, **options: Any) -> Spec:
     return {"field": field, "type": "quantitative", **({"title": title} if title else {}), **options}
 
 
-def _log(low: float, high: float) -> Spec:
+def log_scale(low: float, high: float) -> Spec:
     return {"type": "log", "domain": [low, high], "nice": False}
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
     """Enough digits for a picture, and a smaller page."""
     return float(f"{value:.4g}")

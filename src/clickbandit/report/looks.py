@@ -5,7 +5,7 @@ colours that everyone can tell apart, so colour and dashes together say which it
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -29,8 +29,11 @@ _SOLID, _DASHES, _DOTS, _BOTH = range(4)
 _KNOWN = {
     "batchrank": ("BatchRank", "vermillion", _DASHES),
     "batchrank:variant=experiment": ("BatchRank", "vermillion", _SOLID),
+    "batchrank:bounds=hoeffding": ("BatchRank", "vermillion", _DOTS),
+    "batchrank:eliminate=false": ("BatchRank", "vermillion", _DOTS),
     "cascade-kl-ucb": ("CascadeKL-UCB", "blue", _SOLID),
     "cascade-kl-ucb:feedback=last": ("CascadeKL-UCB", "blue", _SOLID),
+    "cascade-kl-ucb:feedback=last,budget=log t": ("CascadeKL-UCB", "blue", _SOLID),
     "ranked-exp3": ("RankedExp3", "gray", _SOLID),
     "toprank": ("TopRank", "green", _SOLID),
     "bubblerank": ("BubbleRank", "green", _DASHES),
@@ -61,6 +64,7 @@ _SETTINGS = {
     "feedback=full": "all positions",
     "bounds=kl": "KL",
     "bounds=hoeffding": "Hoeffding",
+    "budget=log t": "log t",
     "eliminate=false": "no elimination",
     "mixing=true": "mixing",
 }
@@ -93,6 +97,19 @@ def looks(policies: Iterable[str]) -> dict[str, Look]:
     return {
         policy: Look(policy_name(policy), PALETTE[places[policy][0]], DASHES[places[policy][1]])
         for policy in policies
+    }
+
+
+def plain(look: Mapping[str, Look]) -> dict[str, Look]:
+    """The same looks, without the settings in the name of an algorithm that is there only once.
+
+    >>> [one.name for one in plain(looks(["batchrank", "cascade-kl-ucb:feedback=last"])).values()]
+    ['BatchRank', 'CascadeKL-UCB']
+    """
+    bases = [policy.partition(":")[0] for policy in look]
+    return {
+        policy: one._replace(name=_KNOWN[base][0]) if base in _KNOWN and bases.count(base) == 1 else one
+        for base, (policy, one) in zip(bases, look.items(), strict=True)
     }
 
 

@@ -22,7 +22,11 @@ CONFIG = {
     "view": {"stroke": None},
     "title": {"anchor": "start", "fontSize": 14, "fontWeight": 600},
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "domain": False},
+    "axisX": {"tickCount": 5},
     "legend": {"disable": True},
+    "line": {"strokeWidth": 2},
+    "point": {"size": 40},
+    "text": {"fontSize": 12},
 }
 """Of charts on a page; their colours in the dark are those of the style sheet."""
 
@@ -50,6 +54,8 @@ def element(name: str, *parts: object, **attributes: str) -> Html:
 
 def table(rows: Sequence[Mapping[str, object]]) -> Html:
     """Rows with the same keys; numbers, and texts that begin with one, stand to the right."""
+    if not rows:
+        return Html()
 
     def is_number(name: str) -> bool:
         values = [str(row[name]) for row in rows if not isinstance(row[name], Html)]
@@ -88,9 +94,10 @@ def figure(
     *,
     look: Mapping[str, Look] | None = None,
     height: int = 260,
+    across: int = 2,
     switch: bool = False,
 ) -> Html:
-    """Charts side by side where there is room, with the policies to switch on and off and a switch to linear scale."""
+    """Charts, so many side by side where there is room; the policies of `look` can be hidden."""
     keys = [
         element(
             "button",
@@ -107,7 +114,12 @@ def figure(
         keys.append(element("button", "linear scale", type="button", class_="scale"))
     panels = [_chart(name, panel, height) for name, panel in charts.items()]
     tools = element("div", *keys, class_="tools") if keys else ""
-    return element("figure", tools, element("div", *panels, class_="panels"), element("figcaption", caption))
+    return element(
+        "figure",
+        tools,
+        element("div", *panels, class_="panels", style=f"--across: {across}"),
+        element("figcaption", caption),
+    )
 
 
 def _chart(name: str, panel: Mapping[str, Any], height: int) -> Html:
