@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
@@ -68,6 +69,7 @@ _SNAPSHOT_RECORDS = 256
 """A snapshot is taken after so many records at least, and if it is large after as many as it has bytes / this."""
 
 log = logging.getLogger("clickbandit.live")
+_write = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class LearnerError(Exception):
@@ -240,6 +242,11 @@ class Batch:
                 f"the query {row.name!r} has {row.positions} positions, found {request.positions}: leave positions "
                 "out, or reset the query with as many"
             )
+        for item, position in request.pinned.items():
+            if position > row.positions:
+                raise InputError(
+                    f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
+                )
         source, shown, propensities, learning = self._make_list(row, request)
         impression = ImpressionRow(
             id=request.id,
@@ -248,7 +255,7 @@ class Batch:
             expires=self.now + (self.rules.window if row.window is None else row.window),
             source=source,
             compared=self.rules.holdout > 0,
-            items=json.dumps(shown, ensure_ascii=False),
+            items=_write(shown),
             body=request.body,
             propensities=propensities,
             learning=learning,
@@ -427,7 +434,7 @@ class Batch:
 
     def _freeze(self, row: QueryRow, frozen: bool) -> Any:
         if frozen and row.frozen is None:
-            row.frozen = json.dumps(self.learner(row).best(), ensure_ascii=False)
+            row.frozen = _write(self.learner(row).best())
         elif not frozen:
             row.frozen = None
         self._changed(row)
@@ -473,16 +480,19 @@ class Batch:
 def arrange(order: Sequence[str], request: RankRequest, positions: int) -> list[str]:
     """The items of a request in this order, as many as there are positions, with its rules applied.
 
-    A pinned item whose position is beyond the end of the list stands last.
+    Items that are pinned beyond the end of a list that is too short stand last.
     """
     allowed = set(request.items) - request.excluded
     free = iter(dict.fromkeys(item for item in order if item in allowed and item not in request.pinned))
-    pinned = {position: item for item, position in request.pinned.items()}
-    shown: list[str] = []
-    for position in range(1, min(positions, len(allowed)) + 1):
-        item = pinned.pop(position, None) or next(free, None)
-        shown.append(pinned.pop(min(pinned)) if item is None else item)
-    return shown
+    length = min(positions, len(allowed))
+    places = list(range(length, 0, -1))
+    pinned: dict[int, str] = {}
+    for item, position in sorted(request.pinned.items(), key=lambda pin: (pin[1] > length, -pin[1])):
+        place = (
+            position if position <= length else next((place for place in places if place not in pinned), 0)
+        )
+        pinned[place] = item
+    return [pinned[place] if place in pinned else next(free) for place in range(1, length + 1)]
 
 
 def _share(id: str) -> float:

@@ -51,6 +51,7 @@ class Learner:
         "ranking",
         "rng",
         "seed",
+        "size",
         "state",
         "version",
     )
@@ -80,6 +81,8 @@ class Learner:
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
+        self.size = 0
+        """About how many bytes its snapshot has."""
 
     @classmethod
     def blank(cls, query: str, algorithms: Algorithms, number: int, generation: int) -> "Learner":
@@ -166,6 +169,8 @@ class Learner:
         self.chances = np.zeros(self.shown)
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
+        arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()
+        self.size = 1000 + sum(array.nbytes for array in arrays)
 
     # --- what it says ---------------------------------------------------------------------------------------
 
@@ -195,7 +200,7 @@ class Learner:
 
     def never_shows(self, items: Sequence[str]) -> bool:
         """Whether these items stand in no list that the policy could make now."""
-        groups = self.describe().get("groups")
+        groups = self.describe().get("groups") if items else []
         if groups is None:
             return False
         shown = {item for group in groups if "first" in group for item in group["items"]}
@@ -270,12 +275,6 @@ class Learner:
 
     # --- as bytes -------------------------------------------------------------------------------------------
 
-    @property
-    def size(self) -> int:
-        """About how many bytes its snapshot has."""
-        arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()
-        return 1000 + sum(array.nbytes for array in arrays)
-
     def to_bytes(self) -> bytes:
         """Everything that its future depends on."""
         header: dict[str, Any] = {
@@ -315,7 +314,6 @@ class Learner:
         self._name(header["items"])
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])
-            self._make_room()
         if self.items:
             values = {}
             for name, value in header["state"].items():
@@ -330,4 +328,6 @@ class Learner:
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]
             self.rng = np.random.Generator(bit_generator)
+        if self.generation:
+            self._make_room()
         return self
