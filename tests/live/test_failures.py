@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,39 @@ def test_what_is_due_settles_once_the_store_is_back(ranker, store, clock):
     store.failing.clear()
     summary = ranker.query("shoes").summary
     assert (summary.settled, summary.clicks, summary.impressions) == (1, 1, 1)
+
+
+def test_a_store_that_does_not_answer(folder, clock, caplog):
+    """Lists are served without it; what it did all the same is void."""
+    caplog.set_level(logging.CRITICAL)
+    store = FaultyStore(folder / "clicks.db")
+    gate = threading.Event()
+    commit = store.store.commit
+
+    def slow_commit() -> None:
+        gate.wait()
+        commit()
+
+    async def use() -> None:
+        async with AsyncRanker(store, policy="random", positions=3, clock=clock, patience=0.2) as ranker:
+            await ranker.rank("shoes", ITEMS)
+            store.store.commit = slow_commit
+            first = asyncio.create_task(ranker.rank("shoes", ITEMS, id="first"))
+            await asyncio.sleep(0.05)
+            others = [asyncio.create_task(ranker.rank("shoes", ITEMS, id=f"{n}")) for n in range(5)]
+            event = asyncio.create_task(ranker.click("first", "A"))
+            for task in (first, *others):
+                shown = await task
+                assert (shown.source, shown.items) == ("fallback", ("A", "B", "C"))
+            assert not event.done()
+            gate.set()
+            assert (await event).verdict in ("late", "invalid")  # void, and perhaps with other items
+            stats = await ranker.stats()
+            assert (stats.impressions, stats.voided) == (2, 1)
+            assert stats.ranked["fallback"] == 6
+            assert (await ranker.rank("shoes", ITEMS)).source == "policy"
+
+    asyncio.run(use())
 
 
 def test_too_many_who_wait_get_the_order_given(store, clock, monkeypatch):

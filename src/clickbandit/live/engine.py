@@ -2,13 +2,14 @@
 
 Waiting for the disk is shared by all who wait (group commit). If a batch fails nothing of it is acknowledged: the
 learners that it touched are forgotten, to be made anew from the store, and those who wanted a list get their items in
-the order given.
+the order given. So they do when the store does not answer in time; should it have stored another list for one of them
+all the same, that impression is void.
 """
 
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
@@ -83,6 +84,7 @@ class Engine:
         rules: Rules,
         *,
         retention: int,
+        patience: int,
         learners: int,
         most_queries: int,
         clock: Callable[[], float],
@@ -93,6 +95,7 @@ class Engine:
         self._settings = settings
         self._rules = rules
         self._retention = retention
+        self._patience = patience / 1000
         self._most_learners = learners
         self._most_queries = most_queries
         self._clock = clock
@@ -101,11 +104,19 @@ class Engine:
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
         self._disowned: set[str] = set()
+        """Impressions that were answered with the given order, but may be stored with another."""
+        self._given_up: deque[str] = deque()
+        """The same, from the watchman's thread."""
+        self._batch: tuple[float, list[Operation]] = (0.0, [])
+        """What is being done, and since when."""
         self._prune_at = 0.0
         self._closing = False
         self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="clickbandit-live", daemon=True)
         self._thread.start()
+        self._stopped = threading.Event()
+        self._watchman = threading.Thread(target=self._watch, name="clickbandit-live-watchman", daemon=True)
+        self._watchman.start()
 
     # --- from any thread ------------------------------------------------------------------------------------
 
@@ -136,6 +147,8 @@ class Engine:
                 self._closing = True
                 self._queue.put(None)
         self._thread.join()
+        self._stopped.set()
+        self._watchman.join()
 
     # --- in its own thread ----------------------------------------------------------------------------------
 
@@ -143,11 +156,13 @@ class Engine:
         open_ = True
         while open_:
             operations, open_ = self._take()
+            self._batch = (time.monotonic(), operations)
             try:
                 self._serve(operations)
             except Exception:  # a mistake here must not leave everyone waiting for ever
                 log.exception("a batch failed for an unknown reason")
                 self._fail(operations, StoreError("the ranker failed"))
+            self._batch = (0.0, [])
             self._prune()
 
     def _take(self) -> tuple[list[Operation], bool]:
@@ -196,6 +211,8 @@ class Engine:
         now = self._now = max(self._now, int(self._clock() * 1000))
         touched: Collection[QueryRow] = ()
         committing = False
+        while self._given_up:
+            self._disowned.add(self._given_up.popleft())
         try:
             store.begin()
             due = store.due(now, _MOST_DUE)
@@ -310,6 +327,33 @@ class Engine:
             self._store.rollback()
             self.counts.failures += 1
         self._prune_at = time.monotonic() + (_PRUNE_AGAIN if found >= _PRUNE_ROWS else _PRUNE_PAUSE)
+
+    def _watch(self) -> None:
+        """In a thread of its own: when the store does not answer, lists are made without it."""
+        while not self._stopped.wait(self._patience / 4):
+            since, operations = self._batch
+            if not since or time.monotonic() - since < self._patience:
+                continue
+            self._batch = (since, [])
+            waiting: list[Operation] = []
+            for operation in operations:
+                if isinstance(operation.request, RankRequest):
+                    self._given_up.append(operation.request.id)
+                    waiting.append(operation)
+            left: list[Operation | None] = []
+            for _ in range(self._queue.qsize()):
+                try:
+                    queued = self._queue.get_nowait()
+                except Empty:
+                    break
+                if queued is not None and isinstance(queued.request, RankRequest):
+                    waiting.append(queued)
+                else:
+                    left.append(queued)
+            for other in left:
+                self._queue.put(other)
+            if waiting:
+                self._fail(waiting, StoreError("the store does not answer"))
 
     # --- answers --------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, cast, get_args
 
@@ -71,6 +72,7 @@ class _Core:
         window: str | float = "30m",
         holdout: float = 0.0,
         retention: str | float = "7d",
+        patience: str | float = "2s",
         grace: int = 10,
         seed: int = 0,
         learners: int = 10_000,
@@ -103,6 +105,7 @@ class _Core:
             settings,
             Rules(self._window, holdout, grace, seed),
             retention=self._retention,
+            patience=parse_duration(patience, "patience"),
             learners=learners,
             most_queries=most_queries,
             clock=self._clock,
@@ -218,8 +221,9 @@ class Ranker:
     `reset`); a query keeps the policy, positions and horizon that it started with. The horizon only sets the policy's
     constants: learning goes on past it. An impression settles when its `window` is over ("30m", "12h", "2d", or
     seconds). `holdout` is the share of impressions that are shown in the given order. After `retention` settled
-    impressions and their events are forgotten, and with them the part of the log that a snapshot replaces. An item is
-    taken for removed when `grace` requests in a row leave it out. At most `learners` queries are kept in memory, and
+    impressions and their events are forgotten, and with them the part of the log that a snapshot replaces. A list that
+    the store does not answer for within `patience` is served in the order given. An item is taken for removed when
+    `grace` requests in a row leave it out. At most `learners` queries are kept in memory, and
     `most_queries` in the store. `clock` gives the seconds since 1970.
 
     Its methods may be called from any number of threads; each returns when what it did is on disk.
@@ -243,6 +247,7 @@ class Ranker:
         window: str | float = "30m",
         holdout: float = 0.0,
         retention: str | float = "7d",
+        patience: str | float = "2s",
         grace: int = 10,
         seed: int = 0,
         learners: int = 10_000,
@@ -257,6 +262,7 @@ class Ranker:
             window=window,
             holdout=holdout,
             retention=retention,
+            patience=patience,
             grace=grace,
             seed=seed,
             learners=learners,
@@ -380,6 +386,7 @@ class AsyncRanker:
         window: str | float = "30m",
         holdout: float = 0.0,
         retention: str | float = "7d",
+        patience: str | float = "2s",
         grace: int = 10,
         seed: int = 0,
         learners: int = 10_000,
@@ -394,6 +401,7 @@ class AsyncRanker:
             window=window,
             holdout=holdout,
             retention=retention,
+            patience=patience,
             grace=grace,
             seed=seed,
             learners=learners,
@@ -503,9 +511,10 @@ class _LoopSink:
 
 def _resolve(pairs: list[tuple[Any, Any]]) -> None:
     for future, result in pairs:
-        if future.done():  # whoever waited was cancelled
+        if future.done():  # whoever waited was cancelled, or answered by the watchman
             continue
-        if isinstance(result, BaseException):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+        with suppress(InvalidStateError):  # at this very moment
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

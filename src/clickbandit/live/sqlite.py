@@ -303,9 +303,10 @@ class SqliteReader:
         (total,) = self._connection.execute(f"select count(*) from queries {where}", given).fetchone()
         column = "name" if sort == "query" else sort
         down = "desc" if descending else "asc"
+        order = f"order by {column} {down}, name"
+        page = f"select id from queries {where} {order} limit ? offset ?"  # sorts no more than it must
         rows = self._connection.execute(
-            f"select {_QUERY} from queries {where} order by {column} {down}, name limit ? offset ?",
-            (*given, limit, offset),
+            f"select {_QUERY} from queries where id in ({page}) {order}", (*given, limit, offset)
         )
         return [QueryRow(*row) for row in rows], total
 

@@ -1,0 +1,337 @@
+"""Kills a ranker under load, again and again, and holds every reply that was ever acknowledged against what is left.
+
+    python -m tests.live.kill --kills 100 --store sqlite:////tmp/kill.db
+
+Workers (one with SQLite, any number with a store that many processes share) serve a ranker over a Unix socket.
+Clients rank, click, repeat themselves, settle, void and let windows pass; a request that got no reply is sent again
+until it gets one. Meanwhile a random worker is killed with SIGKILL and started again. In the end the checker, which
+knows nothing but requests and replies, asks for everything once more: no acknowledged reply may be lost or have
+another outcome now, and the policy, which does nothing but count, must have been told of each impression exactly once.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+QUERIES = {f"query {n}": [f"{n}-{item}" for item in "ABCDEF"[: 2 + n]] for n in range(5)}
+EXPIRING = "query 4"
+"""Its impressions are left to the window."""
+WINDOW = 2.0
+POSITIONS = 3
+
+
+# --- a worker -----------------------------------------------------------------------------------------------
+
+
+def serve(store: str, path: str) -> None:
+    """Answer requests, a JSON list [method, arguments] a line, until killed."""
+    from clickbandit.live import AsyncRanker
+
+    policy = f"{Path(__file__).with_name('counting.py')}:Counting"
+
+    async def main() -> None:
+        ranker = AsyncRanker(store, policy=policy, positions=POSITIONS, window="1d", learners=3)
+        await ranker.reset(EXPIRING, window=WINDOW) if not (
+            await ranker.queries(search=EXPIRING)
+        ).total else None
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while line := await reader.readline():
+                method, arguments = json.loads(line)
+                try:
+                    reply = await getattr(ranker, method)(**arguments)
+                except Exception as error:
+                    reply = {"error": type(error).__name__}
+                writer.write(json.dumps(reply, default=str).encode() + b"\n")
+
+        await asyncio.start_unix_server(answer, path)
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+
+
+class Worker:
+    """A process that is killed and started again."""
+
+    def __init__(self, store: str, path: str) -> None:
+        self.path = path
+        self.command = [sys.executable, __file__, "--serve", path, "--store", store]
+        self.start()
+
+    def start(self) -> None:
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n", "the worker did not start"
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+# --- clients ------------------------------------------------------------------------------------------------
+
+
+class Impression:
+    """What a client was told about an impression."""
+
+    def __init__(self, query: str, items: list[str]) -> None:
+        self.query = query
+        self.items = items
+        self.shown: list[str] = []
+        self.source = ""
+        self.clicked: set[str] = set()
+        """Accepted for certain."""
+        self.doubtful: set[str] = set()
+        """Sent, and known to the ranker, but perhaps too late."""
+        self.late: set[str] = set()
+        self.outcome = ""
+
+
+class Client(threading.Thread):
+    """Sends requests to any worker, one after the other, each until it is answered."""
+
+    def __init__(self, name: str, paths: list[str], stop: threading.Event) -> None:
+        super().__init__(name=name)
+        self.paths = paths
+        self.stop = stop
+        self.chance = random.Random(name)
+        self.connection: Any = None
+        self.impressions: dict[str, Impression] = {}
+        self.replies = 0
+        self.unanswered = 0
+        self.error: BaseException | None = None
+
+    def ask(self, method: str, **arguments: Any) -> tuple[Any, bool]:
+        """The reply, and whether the request was sent more than once to get it."""
+        again = False
+        while True:
+            try:
+                if self.connection is None:
+                    with socket.socket(socket.AF_UNIX) as connection:
+                        connection.connect(self.chance.choice(self.paths))
+                        self.connection = connection.makefile("rwb")
+                sent = json.dumps([method, arguments]).encode() + b"\n"
+                self.connection.write(sent)
+                self.connection.flush()
+                line = self.connection.readline()
+                if line.endswith(b"\n"):
+                    self.replies += 1
+                    return json.loads(line), again
+            except OSError:
+                pass
+            if self.connection is not None:
+                again = True
+                self.unanswered += 1
+                with contextlib.suppress(OSError):
+                    self.connection.close()
+                self.connection = None
+            time.sleep(0.02)
+
+    def run(self) -> None:
+        try:
+            while not self.stop.is_set():
+                self.visit()
+        except BaseException as error:
+            self.error = error
+
+    def visit(self) -> None:
+        """One user: a list, some clicks, and how it ends."""
+        chance = self.chance
+        query = chance.choice(list(QUERIES))
+        items = QUERIES[query][:]
+        chance.shuffle(items)
+        id = f"{self.name}-{len(self.impressions)}"
+        impression = self.impressions[id] = Impression(query, items)
+        reply, _ = self.ask("rank", query=query, items=items, id=id)
+        impression.shown, impression.source = reply[2], reply[5]
+        assert impression.source == "policy", reply
+        if chance.random() < 0.3:
+            self.check_list(id)
+        chosen = [item for item in impression.shown if chance.random() < 0.5]
+        self.click(id, [item for item in chosen for _ in range(chance.choice([1, 1, 2]))])
+        if query == EXPIRING:
+            return
+        if chance.random() < 0.2:
+            self.click(id, chosen)  # all of it again
+        impression.outcome = "void" if chance.random() < 0.2 else "settled"
+        self.check_end(id)
+        if chance.random() < 0.3:
+            for item in impression.shown:
+                reply, again = self.ask("click", id=id, item=item, event_id=f"{id}/{item}/late")
+                assert reply[0] == "late" or (again and reply[0] == "duplicate"), reply
+                impression.late.add(f"{id}/{item}/late")
+
+    def click(self, id: str, items: list[str]) -> None:
+        impression = self.impressions[id]
+        events = [{"id": id, "item": item, "event_id": f"{id}/{item}"} for item in items]
+        reply, again = self.ask("events", events=events)
+        for item, (verdict, *_) in zip(items, reply, strict=True):
+            if verdict == "accepted":
+                impression.clicked.add(item)
+            elif verdict == "late":
+                assert impression.query == EXPIRING, reply
+                impression.late.add(f"{id}/{item}")
+            else:
+                assert verdict == "duplicate", reply
+                known = item in impression.clicked or f"{id}/{item}" in impression.late
+                assert known or again, f"{id}: a click on {item} was never sent before"
+                if not known:  # what got no reply had been done
+                    (impression.doubtful if impression.query == EXPIRING else impression.clicked).add(item)
+
+    def check_list(self, id: str) -> None:
+        impression = self.impressions[id]
+        reply, _ = self.ask("rank", query=impression.query, items=impression.items, id=id)
+        assert reply[2] == impression.shown, f"{id} was {impression.shown}, and is {reply[2]} now"
+
+    def check_end(self, id: str) -> None:
+        """Settle or void, for the first time or again; and no click that was acknowledged is missing."""
+        impression = self.impressions[id]
+        reply, _ = self.ask("settle" if impression.outcome == "settled" else "void", id=id)
+        assert reply[1] == impression.outcome, f"{id} is to be {impression.outcome}, found {reply}"
+        found = set(reply[2])
+        assert impression.clicked <= found <= impression.clicked | impression.doubtful, (
+            f"{id}: clicks on {impression.clicked} were accepted (perhaps {impression.doubtful}), found {found}"
+        )
+        impression.clicked, impression.doubtful = found, set()
+
+
+# --- the checker --------------------------------------------------------------------------------------------
+
+
+def check(clients: list[Client]) -> None:
+    """Ask for everything again, and count."""
+    seen: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
+    observed: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
+    credit: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
+    for client in clients:
+        for id, impression in client.impressions.items():
+            impression.outcome = impression.outcome or "settled"
+            client.check_list(id)
+            client.check_end(id)
+            events = [
+                *({"id": id, "item": item, "event_id": f"{id}/{item}"} for item in impression.clicked),
+                *({"id": id, "item": key.split("/")[1], "event_id": key} for key in impression.late),
+            ]
+            if events:
+                reply, _ = client.ask("events", events=events)
+                assert {verdict for verdict, *_ in reply} == {"duplicate"}, (
+                    f"{id}: an event was lost: {reply}"
+                )
+            count = seen[impression.query]
+            count["impressions"] += 1
+            count[impression.outcome] += 1
+            count["late"] += len(impression.late)
+            if impression.outcome == "settled":
+                count["clicks"] += len(impression.clicked)
+                observed[impression.query].update(impression.shown)
+                credit[impression.query].update(impression.clicked)
+    asker = clients[0]
+    for query, count in seen.items():
+        detail, _ = asker.ask("query", query=query)
+        names = ("impressions", "learned", "settled", "voided", "clicks", "late")
+        found = dict(zip(names, detail[0][8:14], strict=True))
+        expected = {
+            "impressions": count["impressions"],
+            "learned": count["settled"],
+            "settled": count["settled"],
+            "voided": count["void"],
+            "clicks": count["clicks"],
+            "late": count["late"],
+        }
+        assert found == expected, f"{query}: found {found}, expected {expected}"
+        for entry in detail[3]["items"]:
+            item = entry["item"]
+            told = (entry["observed"], entry["clicks"])
+            assert told == (observed[query][item], credit[query][item]), (
+                f"{query}: the policy was told {told} of {item}, expected "
+                f"{(observed[query][item], credit[query][item])}"
+            )
+        verified, _ = asker.ask("verify", query=query)
+        assert verified is True, f"{query}: the log does not give the state in use"
+
+
+def run(
+    store: str, kills: int, *, workers: int = 1, n_clients: int = 8, seed: int = 0, say: Any = print
+) -> None:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{n}" for n in range(workers)]
+        running = [Worker(store, path) for path in paths]
+        stop = threading.Event()
+        prefix = f"{seed}-{os.getpid()}"
+        clients = [Client(f"{prefix}-{n}", paths, stop) for n in range(n_clients)]
+        try:
+            for client in clients:
+                client.start()
+            for n in range(kills):
+                time.sleep(chance.uniform(0.02, 1.0))
+                worker = chance.choice(running)
+                worker.kill()
+                worker.start()
+                failed = [client for client in clients if client.error]
+                if failed:
+                    break
+                if (n + 1) % 10 == 0:
+                    say(f"{n + 1} kills, {sum(client.replies for client in clients):,} replies")
+            time.sleep(0.5)
+            stop.set()
+            for client in clients:
+                client.join()
+                if client.error:
+                    raise client.error
+            time.sleep(WINDOW)
+            replies = sum(client.replies for client in clients)
+            unanswered = sum(client.unanswered for client in clients)
+            impressions = sum(len(client.impressions) for client in clients)
+            check(clients)
+            say(
+                f"{kills} kills of {workers} worker{'s' * (workers > 1)}, {impressions:,} impressions, {replies:,} "
+                f"acknowledged replies, {unanswered:,} requests sent again: 0 lost, 0 double"
+            )
+        finally:
+            stop.set()
+            for worker in running:
+                worker.kill()
+            for client in clients:
+                if client.connection is not None:
+                    with contextlib.suppress(OSError):
+                        client.connection.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--store", required=True, help="where; it must be empty")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        serve(given.store, given.serve)
+    else:
+        run(given.store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
+
+
+if __name__ == "__main__":
+    main()
