@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.live import records
+from clickbandit.compilation import specialise
+from clickbandit.live import algorithm, records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.policies._base import policy_class, policy_names
@@ -16,21 +17,45 @@ ATTRACTION = [0.1, 0.9, 0.3, 0.02, 0.6, 0.5]
 MODEL = PositionBasedModel(attraction=ATTRACTION, examination=[1, 0.7, 0.4])
 ITEMS = list("ABCDEF")
 LIVE = [name for name in policy_names() if not policy_class(name).knows]
+COMPILED = ["batchrank", "cascade-kl-ucb", "ranked-exp3"]
+"""Enough to compile for: that policies are the same compiled and as plain Python is tested elsewhere."""
+OTHERS = [
+    *(name for name in LIVE if name not in COMPILED),
+    "batchrank:variant=experiment",
+    "ranked-exp3:mixing=true",
+]
 ALGORITHMS = Algorithms()
+PLAIN = Algorithms()
 
 
-def start(policy: str, horizon: int = 500, items: list[str] = ITEMS, positions: int = 3) -> Learner:
-    learner = Learner("shoes", ALGORITHMS)
-    learner.apply(records.Start(policy, positions, horizon, 7, items))
-    return learner
+@pytest.fixture(autouse=True)
+def plain_python(monkeypatch):
+    """What `PLAIN` adds is not compiled."""
+
+    def plainly(*args: Any, compiled: bool, **parts: Any) -> Any:
+        return specialise(*args, compiled=False, **parts)
+
+    def add(policy: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(algorithm, "specialise", plainly)
+            return Algorithms.add(PLAIN, policy)
+
+    monkeypatch.setattr(PLAIN, "add", add)
 
 
-@pytest.mark.parametrize("policy", [*LIVE, "batchrank:variant=experiment", "ranked-exp3:mixing=true"])
+def algorithms(policy: str) -> Algorithms:
+    return ALGORITHMS if policy in COMPILED else PLAIN
+
+
+@pytest.mark.parametrize("policy", [*COMPILED, *OTHERS])
 def test_with_immediate_feedback_lists_are_the_simulators(policy):
-    run = Run(Problem(policy, MODEL, positions=3, horizon=500, query="shoes", method="step"), seed=7)
+    problem = Problem(policy, MODEL, positions=3, horizon=500, query="shoes", method="step")
+    problem.loop = problem.make_loop(compiled=policy in COMPILED)
+    run = Run(problem, seed=7)
     run.rng, _ = generators(7, "shoes", "live", policy, 0)  # where the users' model would be named
-    learner = start(policy)
-    for step in range(1500):
+    learner = Learner("shoes", algorithms(policy))
+    learner.apply(records.Start(policy, 3, 500, 7, ITEMS))
+    for step in range(1500 if policy in COMPILED else 300):
         run.advance(1)
         learner.rank()
         assert learner.ranking.tolist() == run._rankings[0].tolist(), step
@@ -45,7 +70,7 @@ class Log:
 
     def __init__(self, policy: str) -> None:
         first = records.Start(policy, 3, 200, 1, ITEMS)
-        self.learner = Learner("shoes", ALGORITHMS)
+        self.learner = Learner("shoes", algorithms(policy))
         self.learner.apply(first)
         self.rows = [records.text(first)]
         self.waiting: list[tuple[Any, Any]] = []
@@ -68,20 +93,21 @@ class Log:
             self.rows.append(row)
 
 
-@pytest.mark.parametrize("policy", [*LIVE, "batchrank:variant=experiment"])
+@pytest.mark.parametrize("policy", [*COMPILED, *OTHERS])
 def test_replaying_the_log_or_its_tail_gives_the_same_bytes(policy):
     chance = np.random.default_rng(2)
     log = Log(policy)
-    log.go_on(400, chance)
+    steps = 400 if policy in COMPILED else 150
+    log.go_on(steps, chance)
     middle, n = log.learner.to_bytes(), len(log.rows)
-    log.go_on(400, chance)
+    log.go_on(steps, chance)
     expected = log.learner.to_bytes()
 
-    whole = Learner("shoes", ALGORITHMS)
+    whole = Learner("shoes", algorithms(policy))
     whole.replay(b"".join(log.rows))
     assert whole.to_bytes() == expected
 
-    resumed = Learner.from_bytes("shoes", ALGORITHMS, middle)
+    resumed = Learner.from_bytes("shoes", algorithms(policy), middle)
     assert resumed.to_bytes() == middle
     for row in log.rows[n:]:
         resumed.replay(row)
