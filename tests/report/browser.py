@@ -16,6 +16,7 @@ _QUIET = [
     "--disable-component-update",
     "--disable-sync",
     "--virtual-time-budget=10000",
+    "--window-size=1200,2400",
     "--proxy-server=127.0.0.1:1",
 ]
 

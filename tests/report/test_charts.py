@@ -9,6 +9,7 @@ import vl_convert as vlc
 
 from clickbandit.report.charts import (
     END_TOOLTIP,
+    LIVE,
     REGRET_TOOLTIP,
     end_panel,
     end_rows,
@@ -45,7 +46,7 @@ def _panels(table: pa.Table) -> list[dict]:
 )
 def test_charts_compile_without_a_warning(odd: dict, capfd: pytest.CaptureFixture[str]) -> None:
     for panel in _panels(made_up(**odd)):
-        vega = vlc.vegalite_to_vega(panel, show_warnings=True)
+        vega = vlc.vegalite_to_vega({**panel, "config": LIVE}, show_warnings=True)
         assert capfd.readouterr().err == ""
         assert {mark["type"] for mark in vega["marks"]} & {"group", "line"}
 

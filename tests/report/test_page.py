@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from clickbandit.report.looks import looks
 from clickbandit.report.page import Html, element, escaped, table
 from clickbandit.report.simulated import write_report
 from report.browser import drawn
-from report.results import made_up
+from report.results import PAPER, made_up
 
 
 def self_contained(page: str) -> bool:
@@ -71,6 +72,19 @@ def test_charts_are_drawn_and_react(tmp_path: Path) -> None:
     assert page.count('class="chart"') == 2
     assert lines(page) == 2 * 4
     assert labels(page)[1] == labels(page)[3] == ["1e-2", "1e-1"]
+    over = "const svg = document.querySelector('.chart svg.marks'), box = svg.getBoundingClientRect();"
+    over += "const at = {clientX: box.x + 200, clientY: box.y + 150, bubbles: true, view: window};"
+    over += "const mark = document.elementFromPoint(at.clientX, at.clientY);"
+    over += (
+        "for (const kind of ['pointerover', 'pointermove']) mark.dispatchEvent(new PointerEvent(kind, at));"
+    )
+    page = drawn(path, f"setTimeout(() => {{ {over} }}, 3000)")
+    told = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition('id="vg-tooltip-element"')[2])
+    tooltip = dict(zip(told[::2], told[1::2], strict=True))
+    assert list(tooltip) == ["policy", "step", "regret a step", "95% from", "to", "runs"]
+    assert tooltip["policy"] in {one.name for one in looks(PAPER).values()}
+    assert float(tooltip["95% from"]) < float(tooltip["regret a step"]) < float(tooltip["to"])
+    assert tooltip["runs"] == "3"
     page = drawn(path, "document.querySelector('button.scale').click()")
     assert labels(page)[1][0] == "0"
     assert "logarithmic scale" in page

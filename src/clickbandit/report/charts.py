@@ -92,12 +92,8 @@ def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt
         for model in table["model"].unique().to_pylist()
         for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
     ]
-    return alt.Chart.from_dict(
-        {
-            "hconcat": panels,
-            "config": {"legend": LINES_LEGEND, "line": {"strokeWidth": 2}, "axisX": {"tickCount": 5}},
-        }
-    )
+    config = {**LIVE, "legend": LINES_LEGEND, "line": {"strokeWidth": 2}, "axisX": {"tickCount": 5}}
+    return alt.Chart.from_dict({"hconcat": panels, "config": config})
 
 
 # --- regret at the end --------------------------------------------------------------------------------------
@@ -171,6 +167,12 @@ GUIDE = {"type": "rule", "color": "#8C8C8C", "strokeDash": [2, 2], "clip": True}
 _STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "grid": False}
 
 
+LIVE = {"customFormatTypes": True}
+"""What live panels need in their `config`: without a format, Vega-Lite finds no texts in the point that is nearest."""
+_TEXT = {"type": "nominal", "formatType": "toString", "format": ""}
+_QUANTITY = {"type": "quantitative"}
+
+
 def live(panel: Spec, tooltip: Tooltip) -> Spec:
     """The panel with a point nearest to the pointer that says its numbers, and with a picture that can be moved.
 
@@ -180,7 +182,7 @@ def live(panel: Spec, tooltip: Tooltip) -> Spec:
     near, move = f"near_{name}", f"move_{name}"
     (main, *others) = panel["layer"]
     fields = [
-        {"field": field, "title": title, **({"format": form} if form else {})}
+        {"field": field, "title": title, **(_QUANTITY | {"format": form} if form else _TEXT)}
         for field, (title, form) in tooltip.items()
     ]
     zoom = "wheel![event.ctrlKey || event.metaKey]"
@@ -249,7 +251,7 @@ def policy_colour(look: Mapping[str, Look]) -> Spec:
 
 
 def number(field: str, title: str | None = None, **options: Any) -> Spec:
-    return {"field": field, "type": "quantitative", **({"title": title} if title else {}), **options}
+    return {"field": field, **_QUANTITY, **({"title": title} if title else {}), **options}
 
 
 def log_scale(low: float, high: float) -> Spec:

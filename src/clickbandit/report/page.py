@@ -14,9 +14,11 @@ from typing import Any
 
 import vl_convert as vlc
 
+from clickbandit.report.charts import LIVE
 from clickbandit.report.looks import COLOURS, Look
 
 CONFIG = {
+    **LIVE,
     "background": None,
     "font": 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif',
     "view": {"stroke": None},
