@@ -54,7 +54,7 @@ def test_charts_compile_without_a_warning(odd: dict, capfd: pytest.CaptureFixtur
 def test_zero_is_below_the_picture_and_nothing_else_is_changed() -> None:
     table = made_up()
     regret = _panels(table)[0]
-    low, high = regret["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    low, high = regret["layer"][-1]["encoding"]["y"]["scale"]["domain"]
     rows = {(row["policy"], row["step"]): row for row in mean_curves(table) if row["model"] == "CM"}
     names = {one.name: policy for policy, one in looks(table["policy"].unique().to_pylist()).items()}
     n_zero = 0

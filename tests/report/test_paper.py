@@ -83,7 +83,7 @@ def test_three_queries_show_their_own_regret() -> None:
             == ("ranked-exp3", choice.model, choice.query, 20_000)
         ]
         assert point["mean"] == pytest.approx(np.mean(rows), rel=1e-3)
-    domains = {tuple(panel["layer"][0]["encoding"]["y"]["scale"]["domain"]) for panel in panels.values()}
+    domains = {tuple(panel["layer"][-1]["encoding"]["y"]["scale"]["domain"]) for panel in panels.values()}
     assert len(domains) == 1
 
 

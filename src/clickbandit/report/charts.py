@@ -1,7 +1,7 @@
 """Charts of results, as Vega-Lite specifications: regret over time and at the end, with the same looks everywhere.
 
-Each function gives a panel without a legend, to be put on a page or into a figure for print. On a page it is made
-`live`. `regret_chart` is a whole chart, for a notebook.
+Each function gives a panel without a legend, to be put on a page or into a figure for print; the last of its layers is
+what it is about. On a page it is made `live`. `regret_chart` is a whole chart, for a notebook.
 """
 
 import re
@@ -67,8 +67,8 @@ def regret_panel(
         "data": {"values": values},
         "encoding": {"x": number("step", "step", axis=_STEPS)},
         "layer": [
+            {"mark": {"type": "area", "opacity": min(0.16, 1 / len(look)), "clip": True}, "encoding": band},
             policy_lines(look, y),
-            {"mark": {"type": "area", "opacity": 0.16, "clip": True}, "encoding": band},
         ],
     }
 
@@ -142,8 +142,8 @@ def end_panel(
             "x": number("regret", "regret at the end, at least", scale=log_scale(low, high), axis=axis)
         },
         "layer": [
-            policy_lines(look, number("share", "share of runs", scale={"domain": [0, 1]}, axis=share)),
             *([rule] if at is not None and low < at < high else []),
+            policy_lines(look, number("share", "share of runs", scale={"domain": [0, 1]}, axis=share)),
         ],
     }
 
@@ -180,7 +180,7 @@ def live(panel: Spec, tooltip: Tooltip) -> Spec:
     """
     name = re.sub(r"\W", "_", panel["title"])  # panels that stand side by side must not share selections
     near, move = f"near_{name}", f"move_{name}"
-    (main, *others) = panel["layer"]
+    main = panel["layer"][-1]
     fields = [
         {"field": field, "title": title, **(_QUANTITY | {"format": form} if form else _TEXT)}
         for field, (title, form) in tooltip.items()
@@ -201,7 +201,7 @@ def live(panel: Spec, tooltip: Tooltip) -> Spec:
             "tooltip": fields,
         },
     }
-    return {**panel, "layer": [main, *others, points]}
+    return {**panel, "layer": [*panel["layer"], points]}
 
 
 def log_axis(low: float, high: float, **options: Any) -> Spec:

@@ -185,7 +185,7 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
                     for row in mine
                 ]
             },
-            "layer": [points, _diagonal(low, high, 1, "equal"), _diagonal(low, high, 2, "twice")],
+            "layer": [_diagonal(low, high, 1, "equal"), _diagonal(low, high, 2, "twice"), points],
         }
         for model, mine in _by_model(rows).items()
     }
@@ -323,8 +323,8 @@ def _discussed(results: pa.Table, name: str) -> Spec:
         "data": {"values": [{**row, "low": max(row["low"], low / 10)} for row in rows]},
         "encoding": {"x": number("x", what, scale=x_scale, axis=x_axis)},
         "layer": [
-            {**lines, "mark": {**lines["mark"], "point": True}},
             {"mark": {"type": "rule", "clip": True}, "encoding": bars},
             *words,
+            {**lines, "mark": {**lines["mark"], "point": True}},
         ],
     }

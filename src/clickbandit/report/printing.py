@@ -72,10 +72,10 @@ def save_figure(
 
 def _sized(panel: Spec, width: int, height: int, *, first: bool) -> Spec:
     """The panel at its size; only the first of a row says what its y axis shows."""
-    main, *others = panel["layer"]
+    *others, main = panel["layer"]
     if not first:
         main = {**main, "encoding": {**main["encoding"], "y": {**main["encoding"]["y"], "title": None}}}
-    return {**panel, "width": width, "height": height, "layer": [main, *others]}
+    return {**panel, "width": width, "height": height, "layer": [*others, main]}
 
 
 def _resized(svg: str, times: float) -> str:
