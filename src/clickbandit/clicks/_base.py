@@ -7,9 +7,9 @@ example.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import ModuleType
-from typing import Any, ClassVar, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -171,6 +171,10 @@ class ClickModel(Law):
         super().__post_init__()
         if not self.attraction:
             raise InputError(f"{self.name}: attraction must have at least one item")
+
+    def with_items(self, order: Sequence[int]) -> Self:
+        """The same users with the items in another order: item i is what item order[i] is here."""
+        return replace(self, **{name: [getattr(self, name)[i] for i in order] for name in self.by_item})
 
 
 def _freeze(value: Any) -> Any:

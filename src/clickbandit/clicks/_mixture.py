@@ -7,9 +7,9 @@ logs, so it has no name in a queries file.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import literal_unroll
@@ -149,6 +149,9 @@ class MixtureModel(ClickModel):
     @property
     def max_positions(self) -> int:
         return min(model.max_positions for model in self.models)
+
+    def with_items(self, order: Sequence[int]) -> Self:
+        return replace(self, models=[model.with_items(order) for model in self.models])
 
     @property
     def sources(self) -> list[ModuleType]:

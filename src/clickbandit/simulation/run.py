@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -17,6 +17,8 @@ from clickbandit.kernel import FloatArray, IntArray, interpreted
 from clickbandit.policies._base import Policy, parse_policy
 from clickbandit.queries import best_list
 from clickbandit.randomness import generators
+from clickbandit.simulation import flipped
+from clickbandit.simulation.drift import Change, read_drift, shuffled
 from clickbandit.simulation.scratch import make_scratch
 
 LEAST_HORIZON = 5
@@ -38,6 +40,8 @@ class Problem:
         horizon: int,
         query: str = "",
         delay: int = 0,
+        drift: Sequence[Change] = (),
+        flip: float = 0.0,
         method: Method = "auto",
     ) -> None:
         if horizon < LEAST_HORIZON:
@@ -46,6 +50,8 @@ class Problem:
             raise InputError(f"method must be auto, step or leap, found {method!r}")
         if delay < 0:
             raise InputError(f"delay must be a number of steps, 0 or more, found {delay}")
+        if not 0 <= flip <= 1:
+            raise InputError(f"flip must be the share of clicks to invert, from 0 to 1, found {flip}")
         policy = parse_policy(policy) if isinstance(policy, str) else policy
         self.policy = policy
         self.model = model
@@ -53,8 +59,10 @@ class Problem:
         self.horizon = horizon
         self.query = query
         self.delay = delay
+        self.flip = float(flip)
         self.best_list, self.best_reward = best_list(model, positions)
-        self.params = model.params
+        self.drift = read_drift(drift, model, positions)
+        self.params = self._params(model)
         for name in missing_knowledge(policy, model):
             raise InputError(
                 f"{policy.name} must be told the users' {name}, which {model.name} does not have"
@@ -62,11 +70,10 @@ class Problem:
         known = {"best_list": self.best_list, "examination": getattr(model, "examination", None)}
         self.knowledge = {name: known[name] for name in policy.needs}
 
-        can_leap = policy.has("quiet") and delay == 0
+        can_leap = policy.has("quiet") and delay == 0 and flip == 0
         if method == "leap" and not can_leap:
-            raise InputError(
-                f"{policy} cannot leap{f' with a delay of {delay}' if delay else ''}: use method step"
-            )
+            why = f" with a delay of {delay}" if delay else " where clicks are inverted" if flip else ""
+            raise InputError(f"{policy} cannot leap{why}: use method step")
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
         self.always_leaps = method == "leap"
         self.in_pairs = can_leap and bool(policy.function("IN_PAIRS"))
@@ -99,6 +106,17 @@ class Problem:
                 "run as plain Python)"
             ) from error
 
+    def _params(self, model: ClickModel) -> Any:
+        return flipped.Params(model.params, self.flip) if self.flip else model.params
+
+    def periods(self, seed: int) -> "list[Period]":
+        """The users of a run with this seed: those of the start, and those after each drift."""
+        later = [drift.model or shuffled(self.model, seed, self.query, drift.after) for drift in self.drift]
+        return [
+            Period(model, self._params(model), best_list(model, self.positions)[1])
+            for model in (self.model, *later)
+        ]
+
     def start(self) -> Any:
         """The policy's state before the first step."""
         return self.policy.start(self.model.n_items, self.positions, horizon=self.horizon, **self.knowledge)
@@ -116,7 +134,7 @@ class Problem:
             compiled=compiled,
             sources=model.sources,
             policy=policy.part("rank", "update"),
-            model=model.module,
+            model=flipped if self.flip else model.module,
         )
         if not self.leaps:
             return loop
@@ -135,6 +153,15 @@ class Problem:
             loop=loop,
             outcomes=outcomes,
         )
+
+
+class Period(NamedTuple):
+    """Users who stay the same for some time."""
+
+    model: ClickModel
+    params: Any
+    """Theirs, as the loop takes them."""
+    best_reward: float
 
 
 def missing_knowledge(policy: Policy, model: ClickModel) -> list[str]:
@@ -166,6 +193,7 @@ class Run:
         self.run = run
         self.step = 0
         self.state = problem.start()
+        self._periods = problem.periods(seed)
         self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
         slots = problem.delay + 1
         memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
@@ -190,15 +218,28 @@ class Run:
 
     def advance_windows(self, ends: IntArray) -> tuple[FloatArray, IntArray]:
         """Go on to each of these steps; the expected regret and the number of clicks on the way to each."""
+        changes = np.array([drift.after for drift in self.problem.drift], np.int64)
+        stops = np.union1d(ends, changes[(self.step < changes) & (changes < ends[-1])])
+        windows, periods = np.searchsorted(ends, stops), np.searchsorted(changes, stops)
+        regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
+        for period in np.unique(periods):
+            these = periods == period
+            more_regret, more_clicks = self._advance(self._periods[period], stops[these])
+            np.add.at(regret, windows[these], more_regret)
+            np.add.at(clicks, windows[these], more_clicks)
+        return regret, clicks
+
+    def _advance(self, period: Period, ends: IntArray) -> tuple[FloatArray, IntArray]:
+        """The same while users stay the same."""
         problem = self.problem
-        users = (self.state, problem.params, self.rng, self.users)
+        users = (self.state, period.params, self.rng, self.users)
         arrays = (self._rankings, self._clicks, self._memos, self._probability)
         regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
         if problem.leaps:
             self.loop.leap(
                 *users,
                 *arrays,
-                problem.best_reward,
+                period.best_reward,
                 self.step,
                 ends,
                 problem.always_leaps,
@@ -210,7 +251,7 @@ class Run:
             return regret, clicks
         for window, end in enumerate(ends):
             regret[window], clicks[window] = self.loop.interact(
-                *users, *arrays, problem.best_reward, self.step, int(end) - self.step
+                *users, *arrays, period.best_reward, self.step, int(end) - self.step
             )
             self.step = int(end)
         return regret, clicks
@@ -257,17 +298,23 @@ class Run:
             {
                 "policy": str(problem.policy),
                 "model": problem.model.name,
-                "parameters": hashlib.sha256(repr(problem.model).encode()).hexdigest()[:16],
+                "parameters": _hash(problem.model),
                 "query": problem.query,
                 "items": problem.model.n_items,
                 "positions": problem.positions,
                 "horizon": problem.horizon,
                 "delay": problem.delay,
+                "drift": [[drift.after, _hash(drift.model)] for drift in problem.drift],
+                "flip": problem.flip,
                 "leaps": problem.leaps,
                 "seed": self.seed,
                 "run": self.run,
             }
         )
+
+
+def _hash(model: ClickModel | None) -> str | None:
+    return hashlib.sha256(repr(model).encode()).hexdigest()[:16] if model else None
 
 
 def _write(generator: np.random.Generator) -> str:

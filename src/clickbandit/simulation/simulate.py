@@ -15,6 +15,7 @@ from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.policies._base import Policy
 from clickbandit.progress import progress_bar
+from clickbandit.simulation.drift import Change
 from clickbandit.simulation.run import LEAST_HORIZON, Method, Problem, Run
 from clickbandit.simulation.trace import Trace
 
@@ -45,6 +46,8 @@ def simulate(
     seed: int = 0,
     horizon: int | None = None,
     delay: int = 0,
+    drift: Sequence[Change] = (),
+    flip: float = 0.0,
     method: Method = "auto",
     query: str = "",
     threads: int | None = None,
@@ -53,6 +56,11 @@ def simulate(
 
     `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
     is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
+
+    `drift` has the steps after which users change: a step alone shuffles the items, the same for all policies and runs
+    of a seed; (step, model) names the users from then on. Regret is against the best list of the users at hand; what a
+    policy is told of the users it is told at the start. `flip` is the share of clicks, and of positions that were not
+    clicked, that are seen inverted; regret is by the users' own clicks.
 
     With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
     up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is
@@ -72,6 +80,8 @@ def simulate(
         horizon=steps if horizon is None else horizon,
         query=query,
         delay=delay,
+        drift=drift,
+        flip=flip,
         method=method,
     )
     task = Task(policy if isinstance(policy, str) else str(policy), problem)
@@ -139,6 +149,10 @@ def check_steps(problem: Problem, steps: int) -> None:
         )
     if problem.delay > steps:
         raise InputError(f"a delay of {problem.delay:,} steps leaves no feedback within {steps:,} steps")
+    if problem.drift and problem.drift[-1].after >= steps:
+        raise InputError(
+            f"drift after step {problem.drift[-1].after:,} leaves nothing to see within {steps:,} steps"
+        )
 
 
 def window_ends(steps: int) -> IntArray:
