@@ -24,6 +24,7 @@ from clickbandit.policies._base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
 from clickbandit.simulation.simulate import Task, simulate, simulate_all
+from naive.policies import interval
 
 PBM = PositionBasedModel(attraction=[0.1, 0.9, 0.5, 0.7, 0.3], examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.1, 0.9, 0.5])
@@ -386,6 +387,31 @@ def test_the_best_pair_is_never_eliminated_under_exact_means(
         assert set(columns) <= set(before[1])
         assert u[rows].max() == u.max()
         assert v[columns].max() == v.max()
+
+
+@settings(max_examples=60)
+@given(st.data(), st.booleans())
+def test_lines_stand_for_lines_that_are_left_whatever_is_clicked(data: Any, hoeffding: bool) -> None:
+    """Also where the leader of one stage is eliminated in the next."""
+    n_items, n_positions = 6, 3
+    state = _rank1.start(n_items, n_positions, name="x", horizon=5, factor=4.0, hoeffding=hoeffding)
+    for _ in range(4):
+        if state.missing[0] >= _rank1.NEVER:
+            break
+        left = state.stands_in == np.arange(n_items + n_positions)
+        new = int(state.needed[0] - state.round[0])
+        for line in np.flatnonzero(left):
+            state.clicks[line] += data.draw(st.one_of(st.just(0), st.just(new), st.integers(0, new)))
+        state.observed[left] = state.issued[left] = state.round[0] = state.needed[0]
+        share, n = state.clicks / np.maximum(state.observed, 1), int(state.needed[0])
+        interpreted(_rank1.end_stage)(state)
+        check_lines(state)
+        for first, end in ((0, n_items), (n_items, n_items + n_positions)):
+            before = [line for line in range(first, end) if left[line]]
+            kind = "hoeffding" if hoeffding else "kl"
+            low, high = zip(*(interval(kind, share[line], n, state.budget) for line in before), strict=True)
+            kept = [line for line, upper in zip(before, high, strict=True) if upper >= max(low)]
+            assert [line for line in before if state.stands_in[line] == line] == kept
 
 
 @settings(max_examples=25)

@@ -21,7 +21,7 @@ from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.simulate import simulate
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
-OTHER = PositionBasedModel(attraction=[0.1, 0.2, 0.4, 0.3, 0.7, 0.8], examination=[0.9, 0.7, 0.5])
+OTHER = PositionBasedModel(attraction=[0.1, 0.2, 0.4, 0.3, 0.7, 0.95], examination=[0.9, 0.7, 0.5])
 DEAD = PositionBasedModel(attraction=[0.0] * 6, examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 DBN = DynamicBayesianModel(
