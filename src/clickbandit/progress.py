@@ -10,8 +10,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(total: int, doing: str, unit: str = "steps") -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    total: int, doing: str, unit: str = "steps", done: int = 0
+) -> Iterator[Callable[[int], None]]:
     """Shows how much of `total` is done, the rate and the time left; yields the function that adds to it.
+
+    What was `done` before counts towards the total, but not towards the rate.
 
     >>> with progress_bar(10, "counting") as advance:
     ...     advance(10)
@@ -26,7 +30,7 @@ def progress_bar(total: int, doing: str, unit: str = "steps") -> Iterator[Callab
             )
 
     with _bar(Rate()) as bar:
-        task = bar.add_task(doing, total=total)
+        task = bar.add_task(doing, total=total, completed=done)
         yield lambda done: bar.advance(task, done)
 
 

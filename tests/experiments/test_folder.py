@@ -187,12 +187,23 @@ def test_a_manifest_that_is_none(made: Path, content: str, sentence: str) -> Non
             read()
 
 
-def test_results_without_a_manifest(made: Path, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(made: Path, tmp_path: Path) -> None:
     (made / "manifest.json").unlink()
-    with pytest.raises(InputError, match=r"results without the manifest\.json"), Folder.open(made, plan()):
-        pass
-    with pytest.raises(InputError, match=r"nowhere holds no results: there is no manifest.json"):
+    before = {path.name: path.read_bytes() for path in made.iterdir() if path.name != ".lock"}
+    for restart in (False, True):
+        sentence = r"neither empty nor a folder of results: there is queries\.json in it but no manifest\.json"
+        with pytest.raises(InputError, match=sentence), Folder.open(made, plan(), restart=restart):
+            pass
+    assert before == {path.name: path.read_bytes() for path in made.iterdir() if path.name != ".lock"}
+    with pytest.raises(InputError, match=r"nowhere holds no results: there is no manifest\.json"):
         load_results(tmp_path / "nowhere")
+
+
+def test_killed_between_its_first_two_files(made: Path, whole: pa.Table) -> None:
+    for name in ("queries.json", "runs.log", "results.parquet"):
+        (made / name).unlink()
+    assert make(made).equals(whole)
+    assert load_results(made).queries == QUERIES
 
 
 def test_the_manifest_says_what_was_run(made: Path) -> None:

@@ -74,8 +74,8 @@ class Folder:
         """
         folder = cls(Path(path), plan)
         with locked(folder.path):
-            if restart:
-                for name in (RESULTS, LOG, MANIFEST):
+            if restart and (folder.path / MANIFEST).exists():
+                for name in (RESULTS, LOG, QUERIES, MANIFEST):  # the manifest last: without it nothing is ours
                     (folder.path / name).unlink(missing_ok=True)
             folder._begin()
             folder._read()
@@ -117,14 +117,16 @@ class Folder:
                 raise InputError(
                     f"{self.path} holds the results of another experiment ({some(told)}): {_WHAT_TO_DO}"
                 )
-            return
-        if (self.path / LOG).exists():
-            raise InputError(
-                f"{self.path} holds results without the {MANIFEST} that says of what: {_WHAT_TO_DO}"
-            )
+        else:
+            strange = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
+            if strange:
+                raise InputError(
+                    f"{self.path} is neither empty nor a folder of results: there is {min(strange)} in it but no "
+                    f"{MANIFEST}: give another folder"
+                )
+            text = json.dumps(manifest, indent=1) + "\n"
+            write_whole(self.path / MANIFEST, lambda file: file.write_text(text, encoding="utf-8"))
         write_whole(self.path / QUERIES, lambda file: save_queries(file, self.plan.queries))
-        text = json.dumps(manifest, indent=1) + "\n"
-        write_whole(self.path / MANIFEST, lambda file: file.write_text(text, encoding="utf-8"))
 
     def _read(self) -> None:
         """Find what is finished, and leave the log without lines that are cut off or damaged."""
