@@ -15,6 +15,8 @@ from clickbandit.policies._base import policy_names
 PROJECT = Path(__file__).parents[1]
 README = (PROJECT / "README.md").read_text()
 FITTING = (PROJECT / "docs" / "fitting.md").read_text()
+REPRODUCING = (PROJECT / "docs" / "reproducing.md").read_text()
+CLUSTER = (PROJECT / "docs" / "cluster.md").read_text()
 
 
 def fenced(text: str, language: str) -> list[str]:
@@ -59,9 +61,28 @@ def test_the_way_from_a_log_to_click_models(tmp_path):
     assert done.stdout.endswith("PBM\n")
 
 
+def test_an_experiment_from_python(tmp_path):
+    """The example of docs/reproducing.md runs as it stands."""
+    (code,) = fenced(REPRODUCING, "python")
+    (tmp_path / "queries.json").write_text((PROJECT / "examples" / "queries.json").read_text())
+    code += "\nassert load_results('mine').table.equals(table)\nprint(table.num_rows)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{2 * 3 * 3 * 100}\n"
+
+
 @pytest.mark.parametrize(
     "line",
-    [line for block in fenced(README, "sh")[1:] + fenced(FITTING, "sh")[1:] for line in block.splitlines()],
+    [
+        line
+        for block in [
+            *fenced(README, "sh")[1:],
+            *fenced(FITTING, "sh")[1:],
+            *fenced(REPRODUCING, "sh"),
+            *fenced(CLUSTER, "sh"),
+        ]
+        for line in block.splitlines()
+    ],
 )
 def test_the_commands_in_the_documentation_exist(line):
     """Every command of the README and the guide is one, with options that it has."""

@@ -191,7 +191,9 @@ def test_a_folder_with_other_files_is_left_alone(made: Path, tmp_path: Path) -> 
     (made / "manifest.json").unlink()
     before = {path.name: path.read_bytes() for path in made.iterdir() if path.name != ".lock"}
     for restart in (False, True):
-        sentence = r"neither empty nor a folder of results: there is queries\.json in it but no manifest\.json"
+        sentence = (
+            r"neither empty nor a folder of results: there is queries\.json in it but no manifest\.json"
+        )
         with pytest.raises(InputError, match=sentence), Folder.open(made, plan(), restart=restart):
             pass
     assert before == {path.name: path.read_bytes() for path in made.iterdir() if path.name != ".lock"}

@@ -119,7 +119,23 @@ def test_short_results_cannot_show_all() -> None:
     assert [claim.holds for claim in found] == [True, True, None, True, None, None, True, True]
     assert found[2].why == "T = 1M is too short: it takes 4M steps to tell"
     assert found[2].measured == "not by T = 1M: 2.0e-03 against 1.0e-03 a step"
-    assert found[4].why == "the paper's figure is at T = 10M, this one at 1M"
+    assert found[4].why == "the paper's is at T = 10M, this at 1M"
+
+
+def test_short_results_cannot_contradict_the_paper() -> None:
+    short = STEPS // 10
+    worse = results(short, exp3_PBM=np.zeros(100), exp3_CM=np.zeros(100), printed_PBM=np.full(100, 1e2))
+    found = claims(worse)
+    assert [claim.holds for claim in found] == [True, None, None, True, None, None, None, False]
+    assert found[6].why == "more in 6; the paper's is at T = 10M"
+
+
+def test_no_regret_at_all_is_no_trouble() -> None:
+    names = [
+        f"{name}_{model}" for name in ("cascade", "batchrank", "printed", "exp3") for model in ("CM", "PBM")
+    ]
+    found = claims(results(**{name: np.zeros(100) for name in names}))
+    assert [claim.holds for claim in found] == [False, False, False, False, False, True, False, True]
 
 
 def test_what_was_not_run_is_said() -> None:

@@ -52,6 +52,23 @@ def known_models(names: list[str] | None) -> list[str]:
     return chosen
 
 
+def policy_list(text: str) -> list[str]:
+    """Policies apart by commas, each once. Their settings have commas too, but those stand before a key=value.
+
+    >>> policy_list("batchrank:variant=experiment,bounds=kl,ranked-exp3,mine.py:Mine:a=1,b=2")
+    ['batchrank:variant=experiment,bounds=kl', 'ranked-exp3', 'mine.py:Mine:a=1,b=2']
+    """
+    policies: list[str] = []
+    for piece in (piece.strip() for piece in text.split(",")):
+        if policies and "=" in piece.partition(":")[0]:
+            policies[-1] += f",{piece}"
+        elif piece:
+            policies.append(piece)
+    if not policies:
+        raise InputError(f"expected the names of policies, apart by commas, found {text!r}")
+    return list(dict.fromkeys(policies))
+
+
 def queries_named(queries: "list[Query]", names: list[str] | None) -> "list[Query]":
     """The queries of these names, all without names."""
     by_name = {query.query: query for query in queries}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ class Folder:
         self.finished: dict[Unit, Record] = {}
         self.damaged = 0
         """Lines of the log that were cut off or damaged when the folder was opened."""
+        self._one_at_a_time = Lock()
         self._synced = time.monotonic()
 
     @classmethod
@@ -74,10 +76,7 @@ class Folder:
         """
         folder = cls(Path(path), plan)
         with locked(folder.path):
-            if restart and (folder.path / MANIFEST).exists():
-                for name in (RESULTS, LOG, QUERIES, MANIFEST):  # the manifest last: without it nothing is ours
-                    (folder.path / name).unlink(missing_ok=True)
-            folder._begin()
+            folder._begin(restart)
             folder._read()
             with open(folder.path / LOG, "ab", buffering=0) as folder._log:
                 yield folder
@@ -95,11 +94,13 @@ class Folder:
     def add(self, unit: Unit, regret: FloatArray, clicks: FloatArray) -> None:
         """Keep what a unit came to, at once."""
         record = {"unit": self.plan.identity(unit), "regret": regret.tolist(), "clicks": clicks.tolist()}
-        self._log.write(line_of(record))
-        self.finished[unit] = record
-        if time.monotonic() - self._synced > _SYNC_EVERY:
-            os.fsync(self._log.fileno())
-            self._synced = time.monotonic()
+        line = line_of(record)
+        with self._one_at_a_time:
+            self._log.write(line)
+            self.finished[unit] = record
+            if time.monotonic() - self._synced > _SYNC_EVERY:
+                os.fsync(self._log.fileno())
+                self._synced = time.monotonic()
 
     def finish(self) -> pa.Table:
         """The results as a table, which is also written to the folder."""
@@ -108,22 +109,25 @@ class Folder:
         write_whole(self.path / RESULTS, lambda file: pq.write_table(table, file))
         return table
 
-    def _begin(self) -> None:
+    def _begin(self, restart: bool) -> None:
         """Write the manifest, or see that the one that is there is of this plan."""
         manifest = describe(self.plan)
-        if (self.path / MANIFEST).exists():
+        begun = (self.path / MANIFEST).exists()
+        strange = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
+        if strange and not begun:
+            raise InputError(
+                f"{self.path} is neither empty nor a folder of results: there is {min(strange)} in it but no "
+                f"{MANIFEST}: give another folder"
+            )
+        if begun and not restart:
             told = differences(manifest, read_manifest(self.path))
             if told:
                 raise InputError(
                     f"{self.path} holds the results of another experiment ({some(told)}): {_WHAT_TO_DO}"
                 )
         else:
-            strange = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
-            if strange:
-                raise InputError(
-                    f"{self.path} is neither empty nor a folder of results: there is {min(strange)} in it but no "
-                    f"{MANIFEST}: give another folder"
-                )
+            for name in (RESULTS, LOG):
+                (self.path / name).unlink(missing_ok=True)
             text = json.dumps(manifest, indent=1) + "\n"
             write_whole(self.path / MANIFEST, lambda file: file.write_text(text, encoding="utf-8"))
         write_whole(self.path / QUERIES, lambda file: save_queries(file, self.plan.queries))

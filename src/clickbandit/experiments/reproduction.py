@@ -1,9 +1,8 @@
 """The paper's experiments (section 6) as data: how large they are, on which queries, with which policies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from clickbandit.experiments.discussion import PAPER as LARGE_DISCUSSION
@@ -23,6 +22,8 @@ POLICIES = (
 CascadeKL-UCB with the budget log t, learning down to the last click (in the cascade model, where there is no other,
 that is the first)."""
 MODELS = ("CM", "PBM")
+SESSIONS = 400_000
+"""Of the log that is generated where none is given."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +32,16 @@ class Scale:
 
     steps: int
     runs: int
+    top_queries: int
+    """Of a log; all queries of a file that is given are run."""
     discussion: Discussion
 
 
 SCALES = {
-    "quick": Scale(steps=500_000, runs=3, discussion=SMALL_DISCUSSION),
-    "paper": Scale(steps=10_000_000, runs=10, discussion=LARGE_DISCUSSION),
+    "quick": Scale(steps=1_000_000, runs=3, top_queries=30, discussion=SMALL_DISCUSSION),
+    "paper": Scale(steps=10_000_000, runs=10, top_queries=60, discussion=LARGE_DISCUSSION),
 }
-"""The paper's own size, and one that takes a minute or two and shows what can be shown in that time."""
+"""The paper's own, and one that takes a minute or two and shows what can be shown in that time."""
 
 
 def learn_queries(
@@ -48,13 +51,39 @@ def learn_queries(
     *,
     top_queries: int,
     items: int,
-    **options: Any,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Query]:
     """The most frequent queries of a log with their most attractive items, and the click models learned from it."""
-    counts = count_log(log, format, **options)
-    return choose_queries(
-        counts, [fit(counts, model) for model in models], top_queries=top_queries, items=items
-    )
+    counts = count_log(log, format, progress=progress)
+    fits = [fit(counts, model) for model in models]
+    return choose_queries(counts, fits, top_queries=top_queries, items=items)
 
 
-def plan_reproduction(...)
+def plan_reproduction(
+    queries: Sequence[Query],
+    scale: str,
+    *,
+    policies: Sequence[str] = POLICIES,
+    models: Sequence[str] = MODELS,
+    steps: int | None = None,
+    runs: int | None = None,
+    positions: int = 5,
+    seed: int = 1,
+    input: Mapping[str, Any],
+    discussion: bool,
+) -> Plan:
+    """The runs of the paper's figures; for the manifest, where the queries come from and whether the discussion's
+    experiments are run too."""
+    size: dict[str, Any] = {
+        "steps": steps or SCALES[scale].steps,
+        "runs": runs or SCALES[scale].runs,
+        "positions": positions,
+        "seed": seed,
+    }
+    units = grid(policies, queries, models, **size)
+    return Plan(queries, units, {"scale": scale, "input": dict(input), "discussion": discussion, **size})
+
+
+def has_discussion(policies: Sequence[str], models: Sequence[str]) -> bool:
+    """Whether the discussion belongs to a reproduction: it is about BatchRank in the position-based model."""
+    return "PBM" in models and any(policy.partition(":")[0] == "batchrank" for policy in policies)

@@ -13,7 +13,7 @@ from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.simulate import Outcome, Progress, simulate_run, window_ends
 
 Keep = Callable[[Unit, Outcome], None]
-"""What is called with each finished unit, in the thread that started the run."""
+"""What is called with each finished unit, from whatever thread ran it."""
 
 
 def run(
@@ -51,47 +51,35 @@ def _run_here(
     units: Sequence[Unit], problems: Mapping[Unit, Problem], keep: Keep, threads: int, progress: Progress
 ) -> None:
     schedule = _Schedule(units, problems)
-    ended: SimpleQueue[tuple[Unit, Outcome] | BaseException | None] = SimpleQueue()
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def work() -> None:
         try:
             while (task := schedule.next()) is not None:
                 unit, compiles = task
+                problem, windows = problems[unit], window_ends(unit.steps)
                 if compiles:
-                    Run(problems[unit]).advance(0)
+                    Run(problem).advance(0)
                     schedule.compiled(unit)
-                windows = window_ends(unit.steps)
-                outcome = simulate_run(
-                    unit.run, problems[unit], unit.seed, windows, progress, schedule.stopped
-                )
+                outcome = simulate_run(unit.run, problem, unit.seed, windows, progress, schedule.stopped)
                 if outcome is not None:
-                    ended.put((unit, outcome))
+                    keep(unit, outcome)  # here: Ctrl-C interrupts the main thread alone, and never this
             ended.put(None)
         except BaseException as error:
             ended.put(error)
 
-    workers = [Thread(target=work, daemon=True) for _ in range(min(threads, max(1, len(units))))]
-    for worker in workers:
-        worker.start()
-    running = len(workers)
+    workers = [Thread(target=work, daemon=True) for _ in range(threads)]
     try:
-        while running:
-            result = ended.get()
-            if isinstance(result, BaseException):
-                raise result
-            if result is None:
-                running -= 1
-            else:
-                keep(*result)
-    except BaseException:
+        for worker in workers:
+            worker.start()
+        for _ in workers:
+            error = ended.get()
+            if error is not None:
+                raise error
+    finally:
         schedule.stop()
         for worker in workers:
             worker.join()
-        while not ended.empty():
-            result = ended.get()
-            if isinstance(result, tuple):
-                keep(*result)
-        raise
 
 
 class _Schedule:

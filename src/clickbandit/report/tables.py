@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from clickbandit.intervals import Interval
+from clickbandit.report.claims import Claim
 from clickbandit.report.totals import totals
 
 
-def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float]) -> None:
-    """The results of a simulation: means over queries, with 95% intervals over runs."""
+def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
+    """The results of a simulation: means over queries, with 95% intervals over runs, and what a step took."""
     print_table(
         [
             {
@@ -23,9 +24,25 @@ def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float]) -
                 "95% interval": span(total.regret) if total.runs > 1 else "-",
                 "last regret/step": f"{total.last_regret.mean:.2g}",
                 "clicks/step": f"{total.clicks.mean:.4f}",
-                "ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}",
             }
+            | ({"ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}"} if ns_a_step else {})
             for total in totals(table)
+        ]
+    )
+
+
+def print_claims(claims: Sequence[Claim]) -> None:
+    """What the paper claims, what was measured, and whether the claim holds."""
+    print_table(
+        [
+            {
+                "the paper says": claim.text,
+                "measured here": claim.measured or "-",
+                "holds": {True: "yes", False: f"no: {claim.why}", None: f"not shown: {claim.why}"}[
+                    claim.holds
+                ],
+            }
+            for claim in claims
         ]
     )
 

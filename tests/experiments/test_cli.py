@@ -1,0 +1,258 @@
+"""The commands `reproduce` and `report`: what they print, write and refuse, and that they go on after any end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from clickbandit import cli, load_queries
+from clickbandit.experiments import discussion, reproduction, running
+from clickbandit.logs import generate_log
+
+Run = Callable[..., tuple[int, str, str]]
+ATTRACTION = [0.5, 0.4, 0.2, 0.1]
+MODELS = {"CM": {"attraction": ATTRACTION}, "PBM": {"attraction": ATTRACTION[::-1], "examination": [1, 0.5]}}
+QUERIES = {
+    "format": "clickbandit/queries",
+    "version": 1,
+    "queries": [{"query": name, "items": list("abcd"), "models": MODELS} for name in ("shoes", "pasta")],
+}
+CHEAP = ("reproduce", "--queries", "queries.json", "--positions", 2, "--policies", "random,ranked-exp3")
+TINY = (*CHEAP, "--steps", 2000, "--runs", 2, "--out", "out")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "queries.json").write_text(json.dumps(QUERIES))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command; its exit code, and what it printed on both channels."""
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clickbandit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (int(ended.value.code or 0), *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log and a discussion that are soon done with."""
+    tiny = discussion.Discussion(steps=3000, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2)
+    scale = reproduction.Scale(steps=2000, runs=2, top_queries=3, discussion=tiny)
+    monkeypatch.setitem(reproduction.SCALES, "quick", scale)
+    monkeypatch.setattr(reproduction, "SESSIONS", 2000)
+
+
+def test_everything_without_an_argument(run: Run, small: None) -> None:
+    """A log is generated, click models are learned, the paper's policies are run, and all of it is drawn."""
+    code, out, err = run("reproduce")
+    assert (code, err) == (0, "")
+    assert out.startswith("4 policies on CM, PBM of 3 queries: 48 runs of 2,000 steps, and the discussion")
+    for name in reproduction.POLICIES:
+        assert name in out
+    for sentence in ("CascadeKL-UCB has less regret", "Theorem 1", "Hoeffding bounds", "Without elimination"):
+        assert sentence in out
+    assert "What is not shown takes --scale paper." in out
+    assert out.splitlines()[-1] == "report: reproduction-quick/report.html"
+    folder = Path("reproduction-quick")
+    table = pq.read_table(folder / "results.parquet")
+    assert table.column_names == ["policy", "model", "query", "run", "step", "regret", "clicks"]
+    assert table.num_rows == 48 * 100
+    queries = load_queries(folder / "queries.json")
+    assert [(len(query.items), list(query.models)) for query in queries] == [(10, ["CM", "PBM"])] * 3
+    assert table["query"].unique().to_pylist() == [query.query for query in queries]
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert (folder / "log.tsv.gz").exists()
+    discussed = pq.read_table(folder / "discussion" / "results.parquet")
+    assert discussed["query"].unique().to_pylist() == [
+        "examination 1",
+        "examination 0.25",
+        "items 3",
+        "items 4",
+    ]
+
+    before = (folder / "results.parquet").read_bytes()
+    (folder / "report.html").unlink()
+    code, again, err = run("report", folder)
+    assert (code, err) == (0, "")
+    assert again == out.partition("\n")[2]
+    assert (folder / "report.html").exists()
+    code, again, _ = run("reproduce")  # everything is there: nothing is generated, learned or run
+    assert (code, again) == (0, out)
+    assert (folder / "results.parquet").read_bytes() == before
+
+
+def test_a_log_that_is_given(run: Run, folder: Path) -> None:
+    generate_log(load_queries("queries.json"), folder / "a.tsv", model="PBM", sessions=500, positions=2)
+    log = ("reproduce", "--log", "a.tsv", "--format", "yandex-relpred", "--top-queries", 1, "--items", 3)
+    tiny = ("--positions", 2, "--policies", "random", "--steps", 500, "--runs", 1, "--out", "out")
+    code, out, _ = run(*log, *tiny)
+    assert code == 0
+    assert "random" in out
+    (query,) = load_queries("out/queries.json")
+    assert len(query.items) == 3
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    assert manifest["settings"]["input"]["log"] == [f"a.tsv, {os.path.getsize('a.tsv')} bytes"]
+    with open("a.tsv", "a") as file:
+        file.write("nonsense\n")
+    code, _, err = run(*log, *tiny)
+    assert code == 2
+    assert "holds the results of another experiment (log: expected a.tsv, " in err
+
+
+def test_the_same_numbers_as_simulating(run: Run) -> None:
+    code, _, _ = run(*TINY)
+    assert code == 0
+    run(
+        *("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 2000, "--runs", 2),
+        *("--policy", "random", "--policy", "ranked-exp3", "--out", "simulated.parquet"),
+    )
+    ours, theirs = (
+        pq.read_table(name).sort_by(
+            [(column, "ascending") for column in ("policy", "model", "query", "run", "step")]
+        )
+        for name in ("out/results.parquet", "simulated.parquet")
+    )
+    assert ours.equals(theirs)
+
+
+def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -> None:
+    options = ("--steps", "3e5", "--runs", 3)
+    code, printed, _ = run(*CHEAP, *options, "--out", "whole")
+    assert code == 0
+    command = [sys.executable, "-m", "clickbandit", *map(str, (*CHEAP, *options, "--out", "killed"))]
+    process = subprocess.Popen(command)
+    log = folder / "killed" / "runs.log"
+    while process.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 4):
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it must be killed before it ends"
+    assert not (folder / "killed" / "results.parquet").exists()
+    code, out, err = run("report", "killed")
+    assert code == 2
+    assert "is not finished" in err
+    assert "of 24 runs are missing: go on with the command that began it" in err
+    code, out, err = run(*CHEAP, *options, "--out", "killed")
+    assert code == 0
+    assert out.replace("killed", "whole") == printed
+    assert pq.read_table("killed/results.parquet").equals(pq.read_table("whole/results.parquet"))
+
+
+def test_ctrl_c_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_run, done = running.simulate_run, []
+
+    def interrupted(*arguments: Any) -> Any:
+        done.append(simulate_run(*arguments))
+        if len(done) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        return done[-1]
+
+    monkeypatch.setattr(running, "simulate_run", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners may ignore it
+    try:
+        code, _, err = run(*TINY, "--threads", 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 130
+    assert err.endswith("stopped; 3 of 16 runs are done, and the same command goes on from there\n")
+    code, _, _ = run(*TINY)
+    assert code == 0
+    assert len(done) == 16
+
+
+def test_what_is_damaged_is_run_again(run: Run) -> None:
+    run(*TINY)
+    whole = pq.read_table("out/results.parquet")
+    log = Path("out/runs.log")
+    log.write_bytes(log.read_bytes()[:-100])
+    code, _, err = run("report", "out")
+    assert code == 2
+    assert "out is not finished: 1 of 16 runs are missing (1 damaged): go on with the command" in err
+    code, _, err = run(*TINY)
+    assert (code, err) == (0, "1 damaged results in out are run again\n")
+    assert pq.read_table("out/results.parquet").equals(whole)
+
+
+def test_another_experiment_needs_another_folder_or_a_restart(run: Run) -> None:
+    run(*TINY)
+    code, _, err = run(*TINY, "--seed", 2, "--runs", 3)
+    assert code == 2
+    assert (
+        "out holds the results of another experiment (runs: expected 3, found 2; seed: expected 2, found 1"
+        in err
+    )
+    assert "--restart" in err
+    before = pq.read_table("out/results.parquet")
+    code, _, _ = run(*TINY, "--seed", 2, "--restart")
+    assert code == 0
+    assert not pq.read_table("out/results.parquet").equals(before)
+
+
+def test_policies_have_commas_of_their_own(run: Run) -> None:
+    policies = "cascade-kl-ucb:feedback=last,budget=log t,random"
+    code, _, _ = run(*TINY, "--policies", policies, "--models", "pbm", "--runs", 1)
+    assert code == 0
+    table = pq.read_table("out/results.parquet")
+    assert table["policy"].unique().to_pylist() == ["cascade-kl-ucb:feedback=last,budget=log t", "random"]
+    assert table["model"].unique().to_pylist() == ["PBM"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--scale", "papper"], "there is no scale 'papper': did you mean paper?"),
+        (["--steps", "many"], "expected a whole number such as 1000000 or 1e6, found 'many'"),
+        (["--steps", "3"], "at least 5 steps are needed, found 3"),
+        (["--runs", "0"], "--runs must be at least 1, found 0"),
+        (["--threads", "0"], "--threads must be at least 1, found 0"),
+        (["--policies", "batchrang"], "there is no policy 'batchrang': did you mean batchrank?"),
+        (["--policies", ","], "expected the names of policies, apart by commas"),
+        (["--policies", "batchrank:bounds=x,random"], "bounds must be kl or hoeffding"),
+        (["--models", "CM,PMB"], "there is no click model 'PMB': did you mean PBM?"),
+        (["--models", "DBN"], "query shoes has no model DBN: it has CM, PBM"),
+        (["--positions", "5"], "5 positions need as many items"),
+        (["--log", "x"], "do not go with --queries"),
+        (["--items", "5"], "do not go with --queries"),
+        (["--queries", "nowhere.json"], "nowhere.json cannot be read"),
+        (["--out", "."], "neither empty nor a folder of results: there is queries.json in it"),
+        (["--out", "queries.json"], "queries.json cannot be written"),
+        (["--cluster", "nonsense://x"], "no Dask scheduler answers at nonsense://x"),
+    ],
+)
+def test_bad_input_is_one_sentence(run: Run, arguments: list[str], sentence: str) -> None:
+    code, _, err = run(*TINY, *arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.startswith("clickbandit: ")
+    assert err.count("\n") == 1
+    assert not Path("out/runs.log").exists() or not Path("out/runs.log").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["report", "nowhere"], "nowhere holds no results: there is no manifest.json in it"),
+        (["reproduce", "--format", "csv"], "--format is that of a --log"),
+        (["reproduce", "--log", "none.tsv"], "there is none at none.tsv"),
+    ],
+)
+def test_other_bad_input(run: Run, arguments: list[str], sentence: str) -> None:
+    code, _, err = run(*arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert sentence in err
