@@ -58,7 +58,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction, "SESSIONS", 2000)
 
 
-def test_everything_without_an_argument(run: Run, small: None) -> None:
+def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log is generated, click models are learned, the paper's policies are run, and all of it is drawn."""
     code, out, err = run("reproduce")
     assert (code, err) == (0, "")
@@ -92,7 +92,9 @@ def test_everything_without_an_argument(run: Run, small: None) -> None:
     assert (code, err) == (0, "")
     assert again == out.partition("\n")[2]
     assert (folder / "report.html").exists()
-    code, again, _ = run("reproduce")  # everything is there: nothing is generated, learned or run
+    for name in ("reproduction.learn_queries", "running.simulate_run"):  # everything is there
+        monkeypatch.setattr(f"clickbandit.experiments.{name}", lambda *_, **__: pytest.fail("again"))
+    code, again, _ = run("reproduce")
     assert (code, again) == (0, out)
     assert (folder / "results.parquet").read_bytes() == before
 

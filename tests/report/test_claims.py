@@ -89,7 +89,7 @@ stuck = np.array([np.full(100, 6e-3), *[np.full(100, 1e-6)] * 5])
 BROKEN = {
     "CascadeKL-UCB is worse in the CM at first": (
         0,
-        {"cascade_CM": np.where(t < 1, 1e-1, 0)},
+        {"cascade_CM": np.where(t <= 0.2, 1.2e-2, 0)},
         "T = 100k, 200k",
     ),
     "BatchRank is worse than RankedExp3 in the CM": (1, {"batchrank_CM": np.full(100, 1e-2)}, "not at T = "),
