@@ -2,7 +2,7 @@
 
 import sys
 
-from clickbandit.cli import listing, logs, reproduce, simulate  # noqa: F401  (each brings its commands)
+from clickbandit.cli import listing, logs, reproduce, serve, simulate  # noqa: F401  (each brings its commands)
 from clickbandit.cli._shared import app
 from clickbandit.errors import InputError
 

@@ -26,6 +26,7 @@ from clickbandit.live.requests import (
     DetailRequest,
     FlushRequest,
     FreezeRequest,
+    PingRequest,
     RankRequest,
     Request,
     ResetRequest,
@@ -134,7 +135,7 @@ class Batch:
                 return self._detail(self._query(query))
             case VerifyRequest(query):
                 return self._verify(self._query(query))
-            case FlushRequest():
+            case PingRequest() | FlushRequest():
                 return None
 
     def changes(self) -> Changes:

@@ -23,6 +23,7 @@ from clickbandit.live.requests import (
     Click,
     Clicks,
     FlushRequest,
+    PingRequest,
     RankRequest,
     Request,
     ResetRequest,
@@ -416,6 +417,6 @@ def _concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str
                     keys.append(event.key)
         elif isinstance(request, SettleRequest | VoidRequest):
             ids.add(request.id)
-        elif not isinstance(request, FlushRequest):
+        elif not isinstance(request, PingRequest | FlushRequest):
             names.add(request.query)
     return names, ids, keys

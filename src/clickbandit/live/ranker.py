@@ -20,6 +20,7 @@ from clickbandit.live.requests import (
     DetailRequest,
     FlushRequest,
     FreezeRequest,
+    PingRequest,
     RankRequest,
     Request,
     ResetRequest,
@@ -352,10 +353,15 @@ class Ranker:
         """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
         return cast(bool, self._do(VerifyRequest(check_name(query, "query", MOST_NAME))))
 
-    def stats(self) -> Stats:
-        """Counts of everything."""
-        self._do(FlushRequest())
+    def stats(self, *, flush: bool = True) -> Stats:
+        """Counts of everything; with `flush` once all that is due has settled."""
+        if flush:
+            self._do(FlushRequest())
         return cast(Stats, self._core.read(self._core.totals).result())
+
+    def ping(self) -> None:
+        """Raise a `StoreError` unless the store works."""
+        self._do(PingRequest())
 
     def close(self) -> None:
         """Finish what was begun and release the store. What is not settled stays so until the store is opened again."""
@@ -483,9 +489,13 @@ class AsyncRanker:
     async def verify(self, query: str) -> bool:
         return cast(bool, await self._do(VerifyRequest(check_name(query, "query", MOST_NAME))))
 
-    async def stats(self) -> Stats:
-        await self._do(FlushRequest())
+    async def stats(self, *, flush: bool = True) -> Stats:
+        if flush:
+            await self._do(FlushRequest())
         return cast(Stats, await asyncio.wrap_future(self._core.read(self._core.totals)))
+
+    async def ping(self) -> None:
+        await self._do(PingRequest())
 
     async def close(self) -> None:
         await asyncio.to_thread(self._core.close)

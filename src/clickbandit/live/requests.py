@@ -173,8 +173,10 @@ def _check_rules(items: Sequence[str], pinned: dict[str, int], excluded: frozens
         check_name(item, "an excluded item")
 
 
-def click_request(event: Event | Mapping[str, Any]) -> Click | Verdict:
-    """An event that can be looked at, or the verdict that it cannot."""
+def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict:
+    """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
+    if isinstance(event, Verdict):
+        return event
     event_id = None
     try:
         if isinstance(event, Event):
@@ -261,6 +263,10 @@ class VerifyRequest(NamedTuple):
     query: str
 
 
+class PingRequest(NamedTuple):
+    """Does the store work?"""
+
+
 class FlushRequest(NamedTuple):
     """Settle all that is due."""
 
@@ -274,5 +280,6 @@ Request = (
     | ResetRequest
     | DetailRequest
     | VerifyRequest
+    | PingRequest
     | FlushRequest
 )

@@ -1,0 +1,245 @@
+"""What the service offers: each endpoint is a method, and its signature says what it takes and gives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from clickbandit.errors import InputError
+from clickbandit.live import metrics, types, ubi
+from clickbandit.live.messages import (
+    EventsAnswer,
+    EventsBody,
+    Health,
+    QueriesParameters,
+    QueryDetail,
+    QueryPage,
+    QuerySummary,
+    RankAnswer,
+    RankBody,
+    ResetBody,
+    Settlement,
+    Stats,
+    Verification,
+    judged,
+    ranked,
+    to_message,
+)
+from clickbandit.live.metrics import Metrics
+from clickbandit.live.ranker import AsyncRanker
+from clickbandit.live.types import Event, StoreError, Verdict
+
+_PATIENCE = 2.0
+"""Seconds that the store may take to say that it is there."""
+
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One of them."""
+
+    method: str
+    path: str
+    """With the names of its parameters in braces."""
+    errors: tuple[int, ...]
+    """Statuses beyond those that every such endpoint may answer with."""
+    open: bool
+    """Whether it needs no key and has no limits."""
+    decode: Callable[[bytes], Any] | None
+    """Reads the body, if that takes more than its type."""
+    content_type: str
+    """Of the answer."""
+    handler: Callable[..., Awaitable[Any]]
+
+    @property
+    def takes(self) -> dict[str, Any]:
+        """The types of its arguments by name (those in the path, `body` or `parameters`), and of what it returns."""
+        return get_type_hints(self.handler)
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+def _endpoint(
+    method: str,
+    path: str,
+    *errors: int,
+    open: bool = False,
+    decode: Callable[[bytes], Any] | None = None,
+    content_type: str = JSON,
+) -> Callable[[Handler], Handler]:
+    def mark(handler: Handler) -> Handler:
+        handler.endpoint = Endpoint(method, path, errors, open, decode, content_type, handler)  # type: ignore[attr-defined]
+        return handler
+
+    return mark
+
+
+# --- events -------------------------------------------------------------------------------------------------
+
+
+class _Apart(msgspec.Struct, forbid_unknown_fields=True):
+    """Events that are to be looked at one by one."""
+
+    events: list[msgspec.Raw]
+
+
+_in_order = msgspec.json.Decoder(EventsBody)
+_apart = msgspec.json.Decoder(_Apart)
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_events(body: bytes) -> list[Any]:
+    """The events of a body: an object with `events`, or an array of them as UBI's collector sends it."""
+    if body.lstrip(b" \t\r\n").startswith(b"["):
+        return [_read_event(raw) for raw in _array.decode(body)]
+    try:
+        return [
+            Event(event.id, event.item, event.event_id, event.timestamp)
+            for event in _in_order.decode(body).events
+        ]
+    except msgspec.ValidationError:
+        return [_read_event(raw) for raw in _apart.decode(body).events]
+
+
+def _read_event(raw: msgspec.Raw) -> Any:
+    """One event that is UBI's, or what is wrong with it; any other as it is, for the ranker to judge."""
+    event = msgspec.json.decode(raw)
+    if not isinstance(event, dict) or not ubi.is_ubi(event):
+        return event
+    try:
+        return ubi.read_event(event)
+    except InputError as error:
+        event_id = event.get("event_id")
+        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
+
+
+# --- the endpoints ------------------------------------------------------------------------------------------
+
+
+class Api:
+    """The endpoints, over a ranker."""
+
+    def __init__(self, ranker: AsyncRanker, metrics: Metrics, document: bytes) -> None:
+        self.ranker = ranker
+        self.metrics = metrics
+        self.document = document
+        self.stopping = False
+
+    # --- lists and clicks -----------------------------------------------------------------------------------
+
+    @_endpoint("POST", "/v1/rank", 403, 409)
+    async def rank(self, body: RankBody) -> RankAnswer:
+        """Make a list to show."""
+        shown = await self.ranker.rank(
+            body.query,
+            body.items,
+            positions=body.positions,
+            id=body.id,
+            pinned=body.pinned,
+            excluded=body.excluded or (),
+        )
+        self.metrics.listed(shown)
+        return ranked(shown)
+
+    @_endpoint("POST", "/v1/events", decode=read_events)
+    async def events(self, body: EventsBody) -> EventsAnswer:
+        """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
+        verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
+        self.metrics.judged(verdicts)
+        return judged(verdicts)
+
+    @_endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
+    async def settle(self, id: str) -> Settlement:
+        """No more clicks of this impression will come: learn from those that did."""
+        return to_message(await self.ranker.settle(id))  # type: ignore[no-any-return]
+
+    @_endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
+    async def void(self, id: str) -> Settlement:
+        """The impression was never shown, or its clicks were lost: give its place in learning to another."""
+        return to_message(await self.ranker.void(id))  # type: ignore[no-any-return]
+
+    # --- queries --------------------------------------------------------------------------------------------
+
+    @_endpoint("GET", "/v1/queries")
+    async def queries(self, parameters: QueriesParameters) -> QueryPage:
+        """List the queries."""
+        page = await self.ranker.queries(**msgspec.structs.asdict(parameters))
+        return to_message(page)  # type: ignore[no-any-return]
+
+    @_endpoint("GET", "/v1/queries/{query}", 404)
+    async def query(self, query: str) -> QueryDetail:
+        """Say what has been learned about a query."""
+        return to_message(await self.ranker.query(query))  # type: ignore[no-any-return]
+
+    @_endpoint("POST", "/v1/queries/{query}/freeze", 404)
+    async def freeze(self, query: str) -> QuerySummary:
+        """Show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        return to_message(await self.ranker.freeze(query))  # type: ignore[no-any-return]
+
+    @_endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
+    async def unfreeze(self, query: str) -> QuerySummary:
+        """Learn on from where it was."""
+        return to_message(await self.ranker.unfreeze(query))  # type: ignore[no-any-return]
+
+    @_endpoint("POST", "/v1/queries/{query}/reset", 403)
+    async def reset(self, query: str, body: ResetBody) -> QuerySummary:
+        """Start afresh, with settings of the query's own; also before its first use."""
+        if body.policy is not None and ".py" in body.policy:
+            raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
+        return to_message(await self.ranker.reset(query, **msgspec.structs.asdict(body)))  # type: ignore[no-any-return]
+
+    @_endpoint("POST", "/v1/queries/{query}/verify", 404)
+    async def verify(self, query: str) -> Verification:
+        """Replay a query's log, while all others wait, and compare with the state that is in use."""
+        return Verification(await self.ranker.verify(query))
+
+    # --- operations -----------------------------------------------------------------------------------------
+
+    @_endpoint("GET", "/v1/stats")
+    async def stats(self) -> Stats:
+        """Count everything."""
+        return to_message(await self.ranker.stats())  # type: ignore[no-any-return]
+
+    @_endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
+    async def prometheus(self) -> bytes:
+        """Give the metrics that Prometheus reads."""
+        stats: types.Stats | None = None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.ranker.ping()
+                stats = await self.ranker.stats(flush=False)
+        except (StoreError, TimeoutError):
+            pass  # which is what clickbandit_store_up says
+        return self.metrics.text(stats)
+
+    @_endpoint("GET", "/openapi.json", open=True)
+    async def openapi(self) -> bytes:
+        """Describe all of this."""
+        return self.document
+
+    @_endpoint("GET", "/livez", open=True)
+    async def live(self) -> Health:
+        """Say whether the process lives."""
+        return Health()
+
+    @_endpoint("GET", "/readyz", 503, open=True)
+    async def ready(self) -> Health:
+        """Say whether the store works, and the service is not about to stop."""
+        if self.stopping:
+            raise StoreError("the service is stopping")
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.ranker.ping()
+        except TimeoutError:
+            raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
+        return Health()
+
+
+ENDPOINTS: tuple[Endpoint, ...] = tuple(
+    member.endpoint for member in vars(Api).values() if hasattr(member, "endpoint")
+)

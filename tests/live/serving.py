@@ -1,0 +1,93 @@
+"""A service on a port of its own, in a thread of the test, and a client that hides nothing of HTTP."""
+
+import http.client
+import json
+import threading
+import time
+from contextlib import contextmanager
+
+import uvicorn
+
+from clickbandit.live import AsyncRanker
+from clickbandit.live.server import _config
+from clickbandit.live.service import Service
+
+
+class Answer:
+    """Of the service."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def detail(self) -> str:
+        """What an error says, if it has the shape that errors have."""
+        assert self.headers["content-type"] == "application/problem+json"
+        assert set(self.json) == {"title", "status", "detail"}
+        assert self.json["status"] == self.status >= 400
+        return self.json["detail"]
+
+
+class Served:
+    """A service that runs."""
+
+    def __init__(self, port: int, service: Service) -> None:
+        self.port = port
+        self.service = service
+        self.url = f"http://127.0.0.1:{port}"
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def send(self, method: str, path: str, body=None, **headers: str) -> Answer:
+        """Send a request as it is; underscores in the names of headers are dashes."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        self._connection.request(method, path, body, names)
+        return Answer(self._connection.getresponse())
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.send("GET", path, **headers)
+
+    def post(self, path: str, body=None, **headers: str) -> Answer:
+        if body is None:
+            return self.send("POST", path, **headers)
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        return self.send("POST", path, body, **{"content_type": "application/json", **headers})
+
+    def rank(self, query="shoes", items=tuple("ABCDEF"), **more):
+        answer = self.post("/v1/rank", {"query": query, "items": list(items), **more})
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def events(self, *events):
+        answer = self.post("/v1/events", {"events": list(events)})
+        assert answer.status == 200, answer.body
+        return answer.json["results"]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def serve(ranker: AsyncRanker, **settings):
+    """Run a service on any port, until the block ends."""
+    service = Service(ranker, **{"log_requests": False, **settings})
+    server = uvicorn.Server(_config(service))
+    server.config.port = 0
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.005)
+    served = Served(server.servers[0].sockets[0].getsockname()[1], service)
+    try:
+        yield served
+    finally:
+        served.close()
+        server.should_exit = True
+        thread.join()

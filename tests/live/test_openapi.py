@@ -1,0 +1,63 @@
+"""The OpenAPI document is true: what it promises is kept, and nothing happens that it does not say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clickbandit.live import AsyncRanker
+from clickbandit.live.auth import Keys
+from clickbandit.live.endpoints import ENDPOINTS
+from live.serving import serve
+
+KEY = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('openapi')}/clicks.db"
+    with serve(AsyncRanker(url, policy="random", positions=3), keys=Keys([KEY])) as served:
+        yield served
+
+
+def references(part):
+    if isinstance(part, dict):
+        yield from ([part["$ref"]] if "$ref" in part else [])
+        part = list(part.values())
+    if isinstance(part, list):
+        for entry in part:
+            yield from references(entry)
+
+
+def test_everything_is_described(service):
+    document = service.get("/openapi.json").json
+    described = {(method, path) for path, methods in document["paths"].items() for method in methods}
+    assert described == {(endpoint.method.lower(), endpoint.path) for endpoint in ENDPOINTS}
+    schemas = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(references(document)) == schemas
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert operation["summary"].endswith(".")
+            for status, answer in operation["responses"].items():
+                kinds = set(answer["content"])
+                assert (kinds == {"application/problem+json"}) == (status != "200")
+
+
+def test_schemathesis_finds_nothing(service, tmp_path):
+    """No server error, no answer that is not described, no wrong request that is taken, no key that is not needed.
+
+    Requests that the document allows may be refused: it cannot say that a pinned item must be one of the items, or
+    which settings a policy has.
+    """
+    command = [
+        *(Path(sys.executable).with_name("st"), "run", f"{service.url}/openapi.json"),
+        *("--checks", "all", "--exclude-checks", "positive_data_acceptance"),
+        *("--header", f"Authorization: Bearer {KEY}", "--max-examples", "10", "--seed", "1", "--no-color"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Tested: {len(ENDPOINTS) - 1}\n" in done.stdout  # all but the document itself
+    stats = service.get("/v1/stats", authorization=f"Bearer {KEY}").json
+    assert stats["queries"] > 10  # it got past the door
+    assert stats["failures"] == 0
