@@ -74,6 +74,7 @@ def serve(
     curl http://127.0.0.1:8000/v1/events --json '{"events": [{"id": "THE ANSWER'S ID", "item": "A"}]}'
     """
     try:
+        from clickbandit.live import log
         from clickbandit.live.server import Options
         from clickbandit.live.server import serve as run
     except ModuleNotFoundError as error:
@@ -81,6 +82,7 @@ def serve(
             f"serving needs {error.name}: install clickbandit with its extra, clickbandit[live]"
         ) from None
 
+    log.set_up()
     run(
         Options(
             store=store,

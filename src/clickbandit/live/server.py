@@ -1,6 +1,7 @@
 """Running the service: a socket to listen on, one process or several, and an orderly end."""
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -91,26 +92,31 @@ def serve(options: Options) -> None:
     """Serve until told to stop."""
     if options.workers < 1:
         raise InputError(f"--workers must be at least 1, found {options.workers}")
+    if options.rate is not None and not 0 < options.rate < math.inf:
+        raise InputError(f"--rate must be more than 0 requests a second, found {options.rate}")
     if options.workers > 1 and options.store.startswith("sqlite:"):
         raise InputError(
             f"a SQLite store serves one worker, found --workers {options.workers}: leave --workers out, or use "
             "--store postgresql://... for many"
         )
-    log.set_up()
-    listener = _listen(options.host, options.port)
-    service = (
-        options.service()
-    )  # with several workers too, so that what is wrong with the options is said here
-    _announce(options, listener)
+    with _listen(options.host, options.port) as listener:
+        service = (
+            options.service()
+        )  # with several workers too, so that what is wrong with the options is said here
+        _announce(options, listener)
+        if options.workers == 1:
+            _run(service, listener)
+            return
+        asyncio.run(service.api.ranker.close())
+        with tempfile.TemporaryDirectory() as shared:
+            os.environ[metrics.SHARED] = shared
+            _supervise(options, listener)
+
+
+def _run(service: Service, listener: socket.socket) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, _ignore)  # uvicorn raises it again once all is done: to be stopped is no failure
-    if options.workers == 1:
-        _Server(_config(service)).run(sockets=[listener])
-        return
-    asyncio.run(service.api.ranker.close())
-    with tempfile.TemporaryDirectory() as shared:
-        os.environ[metrics.SHARED] = shared
-        _supervise(options, listener)
+    _Server(_config(service)).run(sockets=[listener])
 
 
 def _supervise(options: Options, listener: socket.socket) -> None:
@@ -148,9 +154,7 @@ def _work(options: Options, listener: socket.socket) -> None:
     log.set_up()
     service = options.service()
     threading.Thread(target=_follow_parent, daemon=True).start()
-    signal.signal(signal.SIGTERM, _ignore)
-    signal.signal(signal.SIGINT, _ignore)
-    _Server(_config(service)).run(sockets=[listener])
+    _run(service, listener)
 
 
 def _follow_parent() -> None:
