@@ -42,10 +42,14 @@ class Served:
         self.service = service
         self.url = f"http://127.0.0.1:{port}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._used = time.monotonic()
 
     def send(self, method: str, path: str, body=None, **headers: str) -> Answer:
         """Send a request as it is; underscores in the names of headers are dashes."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
+        if time.monotonic() - self._used > 5:  # the service closes what is idle
+            self._connection.close()
+        self._used = time.monotonic()
         self._connection.request(method, path, body, names)
         return Answer(self._connection.getresponse())
 
