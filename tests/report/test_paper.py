@@ -52,7 +52,7 @@ def test_queries_are_chosen_by_rule() -> None:
 
 
 def test_of_queries_that_are_never_learned_the_one_with_the_most_regret_is_late() -> None:
-    never = _curves(little=[0.002] * 10, much=[0.02] * 10, soon=[0.2, *[0.001] * 9])
+    never = _curves(much=[0.02] * 10, little=[0.002] * 10, soon=[0.2, *[0.001] * 9])
     assert [choice.query for choice in paper.choose({("batchrank", "CM"): never})] == ["soon", "much"]
 
 

@@ -70,6 +70,10 @@ def test_figures_show_what_they_should(written: list[Path]) -> None:
         assert f">{text}<" in svg["discussion"]
     lines = {stem: len(re.findall('aria-roledescription="line mark"', text)) for stem, text in svg.items()}
     assert lines == {"figure-1": 12, "figure-2": 16, "batchrank-versions": 4, "bound": 0, "discussion": 4}
+    dashes = re.findall(
+        r'aria-roledescription="line mark"[^>]*stroke-dasharray="([\d,]+)"', svg["discussion"]
+    )
+    assert dashes == ["6,3", "2,2"] * 2  # as printed, and without one of its parts
     for text in svg.values():
         assert "NaN" not in text
         assert "undefined" not in text

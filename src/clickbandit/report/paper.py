@@ -68,10 +68,8 @@ def choose(found: Found) -> list[Choice]:
         regret = batchrank.cumulative.mean(axis=1)
         soon = int((regret < _LEARNED * regret[:, -1:]).sum(axis=1).argmin())
         chosen.append(Choice("CM", batchrank.queries[soon], SOON))
-        last = np.arange(1, len(batchrank.steps) + 1) * (batchrank.regret.mean(axis=1) >= LARGE)
-        by_time = np.lexsort(
-            (regret[:, -1], last.max(axis=1))
-        ).tolist()  # and if that is the same, by all regret
+        last = (np.arange(1, len(batchrank.steps) + 1) * (batchrank.regret.mean(axis=1) >= LARGE)).max(axis=1)
+        by_time = np.lexsort((regret[:, -1], last)).tolist()  # and if that is the same, by all regret
         by_time.remove(soon)
         if by_time:
             chosen.append(Choice("CM", batchrank.queries[by_time[-1]], LATE))
