@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import vl_convert as vlc
 
@@ -144,3 +145,14 @@ def test_names_are_text(tmp_path: Path) -> None:
     assert any(nasty in spec["title"] for spec in _specs(page))
     (figure,) = [path for path in written if path.name == "figure-1.svg"]
     assert "query &lt;/script&gt;&lt;b&gt;&amp;" in figure.read_text()
+
+
+def test_no_regret_at_all_makes_no_garbage(tmp_path: Path) -> None:
+    results = made_up()
+    place = results.schema.get_field_index("regret")
+    zero = results.set_column(place, "regret", pa.array([0.0] * results.num_rows))
+    written = write_reproduction(tmp_path, zero, made_up_queries(), {})
+    assert len(written) == 1 + 3 * 4
+    for path in written:
+        if path.suffix == ".svg":
+            assert "NaN" not in path.read_text()
