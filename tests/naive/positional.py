@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from naive.cascading import gamma
 from naive.policies import interval, pick, shuffle_front
 
 Counts = tuple[tuple[int, int, float], ...]
@@ -119,7 +120,8 @@ class PBMTS(Positional):
         others = tuple(cell for k, cell in enumerate(cells) if cell[0] > 0 and k != main)
         theta = math.nan
         for n in range(1, 101):
-            theta = float(rng.beta(clicks + 1, displays - clicks + 1)) / self.kappa[main]
+            x, y = gamma(clicks + 1, rng), gamma(displays - clicks + 1, rng)
+            theta = x / (x + y) / self.kappa[main]
             if theta <= 1 and (not others or rng.random() < math.exp(ratio(others, theta))):
                 self.tries[n] += 1
                 return theta

@@ -41,37 +41,39 @@ def put_in_front(order: IntArray, item: int, rng: np.random.Generator, ranking: 
 @kernel
 def put_highest(index: FloatArray, order: IntArray, rng: np.random.Generator, ranking: IntArray) -> None:
     """The items with the highest indices, highest first, those with the same index in random order."""
-    if highest_first(index, order, len(ranking)):
+    if highest_first(index, order, len(ranking), 0.0):
         break_ties(index, order, rng, len(ranking), 0.0)
     for k in range(len(ranking)):
         ranking[k] = order[k]
 
 
 @kernel
-def highest_first(index: FloatArray, order: IntArray, n_positions: int) -> bool:
-    """Bring the items with the highest indices to the front, highest first; whether there was a tie.
+def highest_first(index: FloatArray, order: IntArray, n_positions: int, tie: float) -> bool:
+    """Bring the items with the highest indices to the front, highest first; whether two came within `tie`.
 
     An insertion sort from the last list's order, which is nearly right already.
     """
-    tie = False
+    tied = False
     for i in range(1, len(order)):
         item = order[i]
         value = index[item]
         k = i
         if i >= n_positions:
             k = n_positions - 1
-            if value <= index[order[k]]:
-                tie = tie or value == index[order[k]]
+            above = index[order[k]]
+            tied = tied or above - tie <= value <= above + tie
+            if value <= above:
                 continue
             order[i] = order[k]
         while k > 0:
-            if value <= index[order[k - 1]]:
-                tie = tie or value == index[order[k - 1]]
+            above = index[order[k - 1]]
+            tied = tied or above - tie <= value <= above + tie
+            if value <= above:
                 break
             order[k] = order[k - 1]
             k -= 1
         order[k] = item
-    return tie
+    return tied
 
 
 @slow_path

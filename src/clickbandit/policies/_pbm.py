@@ -17,7 +17,6 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies._base import Policy
-from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- what the policies are told -----------------------------------------------------------------------------
 
@@ -109,27 +108,6 @@ def describe_items(state: Any, high: FloatArray | None = None) -> list[dict[str,
             row["high"] = min(1.0, float(high[item]))
         rows.append(row)
     return rows
-
-
-# --- ties ---------------------------------------------------------------------------------------------------
-
-TIE = 1e-12
-"""Indices that are nearer than this are the same, and differ only by rounding."""
-
-
-@slow_path
-def sort_with_ties(index: FloatArray, order: IntArray, rng: np.random.Generator, n_positions: int) -> None:
-    """Sort items by decreasing index, and shuffle those with the same index as far as they are shown."""
-    sort_by_decreasing(index, order, TIE)
-    start = 0
-    while start < n_positions:
-        end = start + 1
-        while end < len(order) and index[order[end - 1]] - index[order[end]] <= TIE:
-            end += 1
-        for k in range(start, min(end - 1, n_positions)):
-            other = k + draw_index(rng, end - k)
-            order[k], order[other] = order[other], order[k]
-        start = end
 
 
 # --- the likelihood of an item's attraction -----------------------------------------------------------------

@@ -12,9 +12,9 @@ The density of an item's attraction q is proportional to the product of q^S_k (1
 positions k. It is drawn by rejection: from the factor of the position m that showed the item most often, which is that
 of a Beta variable over kappa_m, and accepted with the ratio of the other factors to their highest product.
 
-Draws of `rank`, item by item: at most 100 tries of Beta(S_m + 1, N_m - S_m + 1) / kappa_m, each followed, unless it is
-above 1 or no other position showed the item, by a uniform number that the ratio must exceed. m is the most examined
-of the positions that showed it most often. After 100 tries the last value is taken, clipped to 1.
+Draws of `rank`, item by item: at most 100 tries of Beta(S_m + 1, N_m - S_m + 1) / kappa_m (`draw_beta`), each
+followed, unless it is above 1 or no other position showed the item, by a uniform number that must be below the ratio. m
+is the most examined of the positions that showed it most often. After 100 tries the last value is taken, clipped to 1.
 """
 
 import math
@@ -36,6 +36,7 @@ from clickbandit.policies._pbm import (
     read_examination,
     show,
 )
+from clickbandit.policies._sampling import draw_beta
 
 __all__ = ["PBMTS", "State", "best", "describe", "init", "memo_size", "rank", "update"]
 
@@ -114,7 +115,7 @@ def draw_attraction(state: State, item: int, rng: np.random.Generator) -> float:
     a, b = clicks[main] + 1.0, displays[main] - clicks[main] + 1.0
     attraction = 0.0
     for _ in range(MOST_TRIES):
-        attraction = rng.beta(a, b) / state.examination[main]
+        attraction = draw_beta(rng, a, b) / state.examination[main]
         if attraction <= 1:
             if state.alone[item]:
                 break

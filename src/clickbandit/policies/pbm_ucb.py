@@ -9,8 +9,7 @@ look as if many did. In other click models it has no guarantee.
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
 by decreasing examination; any other order is only another numbering (see `_pbm`).
 
-Draws of `rank`: where items have the same bound (those not seen yet have), a shuffle of them, items by number before
-it, as far as they are shown; the last item of such a group takes no draw.
+Draws of `rank`: where items have the same bound (those not seen yet have), a shuffle of those, as in `break_ties`.
 """
 
 import math
@@ -21,8 +20,9 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies._bounds_on_demand import TIE
+from clickbandit.policies._cascading import break_ties, highest_first, tie_propensity
 from clickbandit.policies._pbm import (
-    TIE,
     PBMPolicy,
     best,
     by_examination,
@@ -30,7 +30,6 @@ from clickbandit.policies._pbm import (
     learn,
     read_examination,
     show,
-    sort_with_ties,
 )
 
 __all__ = ["PBMUCB", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
@@ -100,18 +99,14 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     for item in range(len(state.bound)):
         if state.width[item] < UNSEEN:
             state.bound[item] = state.estimate[item] + root * state.width[item]
-    sort_with_ties(state.bound, state.order, rng, len(ranking))
+    if highest_first(state.bound, state.order, len(ranking), TIE):
+        break_ties(state.bound, state.order, rng, len(ranking), TIE)
     show(state.order, state.places, ranking)
 
 
 @kernel
 def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    """One over the number of items with the same bound."""
-    for k in range(len(ranking)):
-        tied = 0
-        for item in range(len(state.bound)):
-            tied += abs(state.bound[item] - state.bound[ranking[k]]) <= TIE
-        out[k] = 1 / tied
+    tie_propensity(state.bound, ranking, TIE, out)
 
 
 def describe(state: State) -> dict[str, Any]:
