@@ -165,7 +165,7 @@ def evaluate(
 
     from clickbandit import logs
     from clickbandit.queries import load_queries
-    from clickbandit.report.fits import perplexity_chart, print_evaluation, save_chart
+    from clickbandit.report.fits import print_evaluation, save_perplexity
 
     chosen = load_queries(queries)
     if model:
@@ -181,7 +181,7 @@ def evaluate(
         )
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
-            save_chart(perplexity_chart(evaluation), figure_file, kind)
+            save_perplexity(evaluation, figure_file, kind)
     if as_json:
         print(json.dumps(evaluation.as_dict(), indent=1))
         return

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import altair as alt
-
 from clickbandit.logs import Counts, Evaluation, Fit, evaluate
 from clickbandit.logs.item_counts import ItemCounts
-from clickbandit.report.looks import PALETTE
+from clickbandit.report.charts import LINES_LEGEND, Row, Spec, live, number, policy_lines, rounded
+from clickbandit.report.looks import DASHES, PALETTE, Look
+from clickbandit.report.page import element, figure, write_page
+from clickbandit.report.printing import PAGE, printed
 from clickbandit.report.tables import print_table
 
 _WORST = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart
@@ -84,33 +85,62 @@ def best_sentence(evaluation: Evaluation) -> str:
     )
 
 
-def perplexity_chart(evaluation: Evaluation) -> Any:
+def perplexity_panels(evaluation: Evaluation) -> dict[str, Spec]:
     """The perplexity of each model at each position: by itself, and given the clicks above."""
     kinds = {
         "perplexity": "perplexity_by_position",
-        "given the clicks above": "conditional_perplexity_by_position",
+        "perplexity given the clicks above": "conditional_perplexity_by_position",
     }
-    models = list(evaluation.models)
-    rows: list[dict[str, Any]] = [
-        {"model": name, "kind": kind, "position": k, "perplexity": float(value)}
-        for name, score in evaluation.models.items()
+    values: dict[str, list[Row]] = {
+        kind: [
+            {"name": name, "position": k, "perplexity": rounded(value)}
+            for name, score in evaluation.models.items()
+            for k, value in enumerate(getattr(score, attribute).tolist(), start=1)
+        ]
         for kind, attribute in kinds.items()
-        for k, value in enumerate(getattr(score, attribute), start=1)
-    ]
-    colour = alt.Scale(domain=models, range=[PALETTE[i % len(PALETTE)] for i in range(len(models))])
-    top = min(max(row["perplexity"] for row in rows), _WORST)
-    chart = alt.Chart(alt.InlineData(values=rows)).mark_line(point=True, strokeWidth=2, clip=True)
-    encoded = chart.encode(
-        x=alt.X("position:O", title="position", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("perplexity:Q", title="perplexity", scale=alt.Scale(domain=[1, top])),
-        color=alt.Color("model:N", scale=colour, legend=alt.Legend(title=None, orient="bottom")),
-        tooltip=["model:N", "kind:N", "position:O", alt.Tooltip("perplexity:Q", format=".4f")],
-    )
-    return encoded.properties(width=380, height=300).facet(
-        column=alt.Column("kind:N", title=None, sort=list(kinds), header=alt.Header(labelFontSize=13))
-    )
+    }
+    top = min(max(row["perplexity"] for rows in values.values() for row in rows), _WORST)
+    y = number("perplexity", "perplexity", scale={"domain": [1, top]})
+    lines = policy_lines(_looks(evaluation), y)
+    x = {
+        "field": "position",
+        "type": "ordinal",
+        "title": "position",
+        "axis": {"labelAngle": 0, "grid": False},
+    }
+    return {
+        f"perplexity-{i}": {
+            "title": kind,
+            "data": {"values": rows},
+            "encoding": {"x": x},
+            "layer": [{**lines, "mark": {**lines["mark"], "point": True}}],
+        }
+        for i, (kind, rows) in enumerate(values.items(), start=1)
+    }
 
 
-def save_chart(chart: Any, path: Path, kind: str) -> None:
-    """Write a chart as svg, png or html, which needs no network."""
-    chart.save(str(path), format=kind, inline=kind == "html")
+_TOOLTIP = {"name": ("model", ""), "position": ("position", ",d"), "perplexity": ("perplexity", ".4f")}
+
+
+def _looks(evaluation: Evaluation) -> dict[str, Look]:
+    """A colour for each click model."""
+    n = len(PALETTE)
+    return {
+        name: Look(name, PALETTE[i % n], DASHES[i // n % len(DASHES)])
+        for i, name in enumerate(evaluation.models)
+    }
+
+
+def save_perplexity(evaluation: Evaluation, path: Path, kind: str) -> None:
+    """Draw the perplexity of each model as svg or png for print, or as a page in html, which needs no network."""
+    panels = perplexity_panels(evaluation)
+    if kind == "html":
+        charts = {name: live(panel, _TOOLTIP) for name, panel in panels.items()}
+        caption = "How many ways a user's choice at a position seems to have: 1 is perfect, a coin has 2."
+        drawn = figure(charts, caption, look=_looks(evaluation), height=300)
+        write_page(
+            path, "How well click models foretell clicks", [element("p", best_sentence(evaluation)), drawn]
+        )
+    else:
+        figures = printed(list(panels.values()), across=2, inches=PAGE, height=180, legend=LINES_LEGEND)
+        path.write_bytes(figures[kind])

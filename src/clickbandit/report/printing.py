@@ -35,16 +35,23 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def save_figure(
-    path: Path,
+def save_figure(path: Path, panels: Sequence[Spec], **layout: Any) -> list[Path]:
+    """Write a figure in each format, under this path with the format's ending."""
+    files = {path.with_suffix(f".{kind}"): content for kind, content in printed(panels, **layout).items()}
+    for file, content in files.items():
+        file.write_bytes(content)
+    return list(files)
+
+
+def printed(
     panels: Sequence[Spec],
     *,
     across: int,
     inches: float,
     height: int = 110,
     legend: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """Write panels, so many side by side, as one figure under this path with the ending of each format."""
+) -> dict[str, bytes]:
+    """Panels, so many side by side, as one figure in each format: svg, pdf and png."""
     width = int((inches * _DOTS - _TITLE - _BETWEEN * (across - 1)) / across - _BESIDE)
     spec = {
         "concat": [_sized(panel, width, height, first=i % across == 0) for i, panel in enumerate(panels)],
@@ -60,14 +67,11 @@ def save_figure(
     }
     svg = vlc.vegalite_to_svg(spec)
     small = _resized(svg, _POINTS / _DOTS)
-    files: dict[str, bytes] = {
-        ".svg": svg.encode(),
-        ".pdf": vlc.svg_to_pdf(small),
-        ".png": vlc.svg_to_png(small, ppi=_RESOLUTION),
+    return {
+        "svg": svg.encode(),
+        "pdf": vlc.svg_to_pdf(small),
+        "png": vlc.svg_to_png(small, ppi=_RESOLUTION),
     }
-    for ending, content in files.items():
-        path.with_suffix(ending).write_bytes(content)
-    return [path.with_suffix(ending) for ending in files]
 
 
 def _sized(panel: Spec, width: int, height: int, *, first: bool) -> Spec:
