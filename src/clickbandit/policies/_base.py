@@ -126,6 +126,8 @@ def _misfit(value: object, hint: Any) -> str | None:
         return None if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
     if hint is float:
         return None if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    if hint is str:
+        return None if isinstance(value, str) else "a text"
     return None
 
 

@@ -1,4 +1,8 @@
-"""What ranked bandits share: a learner for each position, and what is shown when two of them draw the same item."""
+"""What ranked bandits share: a learner for each position, and what is shown when two of them draw the same item.
+
+They state no propensities: where an item stands depends on all draws of the learners above, of which there are too
+many to add up.
+"""
 
 from typing import Any
 

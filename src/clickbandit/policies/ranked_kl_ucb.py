@@ -1,7 +1,7 @@
 """RankedKL-UCB: one KL-UCB bandit for each position, blind to what the others do.
 
 It believes that what an item earns at a position does not change much, once the learners above have settled. Position
-by position the learner with the highest upper bound, of budget log t, takes its item; an item that is in the list
+by position a learner draws the item with the highest KL upper bound, of budget log t; an item that is in the list
 already is replaced by a random other one, and then its learner is told that it earned nothing. It explores less than
 RankedUCB1 where clicks are rare, and has no guarantee either.
 
