@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from clickbandit.live import Ranker
+from clickbandit.compilation import specialise
+from clickbandit.live import Ranker, algorithm
+from clickbandit.live.algorithm import Algorithms
 
 MEMORY = "/dev/shm"
 
@@ -40,6 +42,23 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def url(folder: Path) -> str:
     return f"sqlite:///{folder}/clicks.db"
+
+
+class PlainAlgorithms(Algorithms):
+    """Policies as plain Python: for those that are not worth the time to compile."""
+
+    def add(self, policy: Any) -> algorithm.Algorithm:
+        def plainly(*args: Any, compiled: bool, **parts: Any) -> Any:
+            return specialise(*args, compiled=False, **parts)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(algorithm, "specialise", plainly)
+            return super().add(policy)
+
+
+@pytest.fixture(scope="session")
+def plain() -> Algorithms:
+    return PlainAlgorithms()
 
 
 @pytest.fixture

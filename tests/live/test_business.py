@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -226,7 +227,7 @@ def test_what_cannot_go_on_starts_afresh(open_ranker, before, after):
 
 
 def test_a_policy_that_cannot_take_items_in_starts_afresh(open_ranker):
-    ranker = open_ranker(policy="toprank", grace=2)
+    ranker = open_ranker(policy=f"{Path(__file__).with_name('counting.py')}:Counting", grace=2)
     ranker.rank("shoes", ITEMS)
     ranker.rank("shoes", ITEMS[:5])
     assert ranker.query("shoes").generation == 1

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.compilation import specialise
-from clickbandit.live import algorithm, records
+from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.policies._base import policy_class, policy_names
@@ -25,35 +24,20 @@ OTHERS = [
     "ranked-exp3:mixing=true",
 ]
 ALGORITHMS = Algorithms()
-PLAIN = Algorithms()
 
 
-@pytest.fixture(autouse=True)
-def plain_python(monkeypatch):
-    """What `PLAIN` adds is not compiled."""
-
-    def plainly(*args: Any, compiled: bool, **parts: Any) -> Any:
-        return specialise(*args, compiled=False, **parts)
-
-    def add(policy: Any) -> Any:
-        with monkeypatch.context() as patch:
-            patch.setattr(algorithm, "specialise", plainly)
-            return Algorithms.add(PLAIN, policy)
-
-    monkeypatch.setattr(PLAIN, "add", add)
-
-
-def algorithms(policy: str) -> Algorithms:
-    return ALGORITHMS if policy in COMPILED else PLAIN
+@pytest.fixture
+def algorithms(policy: str, plain: Algorithms) -> Algorithms:
+    return ALGORITHMS if policy in COMPILED else plain
 
 
 @pytest.mark.parametrize("policy", [*COMPILED, *OTHERS])
-def test_with_immediate_feedback_lists_are_the_simulators(policy):
+def test_with_immediate_feedback_lists_are_the_simulators(policy, algorithms):
     problem = Problem(policy, MODEL, positions=3, horizon=500, query="shoes", method="step")
     problem.loop = problem.make_loop(compiled=policy in COMPILED)
     run = Run(problem, seed=7)
     run.rng, _ = generators(7, "shoes", "live", policy, 0)  # where the users' model would be named
-    learner = Learner("shoes", algorithms(policy))
+    learner = Learner("shoes", algorithms)
     learner.apply(records.Start(policy, 3, 500, 7, ITEMS))
     for step in range(1500 if policy in COMPILED else 300):
         run.advance(1)
@@ -68,9 +52,9 @@ def test_with_immediate_feedback_lists_are_the_simulators(policy):
 class Log:
     """A learner with late, lost and void feedback, and all that happened to it written down."""
 
-    def __init__(self, policy: str) -> None:
+    def __init__(self, policy: str, algorithms: Algorithms) -> None:
         first = records.Start(policy, 3, 200, 1, ITEMS)
-        self.learner = Learner("shoes", algorithms(policy))
+        self.learner = Learner("shoes", algorithms)
         self.learner.apply(first)
         self.rows = [records.text(first)]
         self.waiting: list[tuple[Any, Any]] = []
@@ -94,20 +78,20 @@ class Log:
 
 
 @pytest.mark.parametrize("policy", [*COMPILED, *OTHERS])
-def test_replaying_the_log_or_its_tail_gives_the_same_bytes(policy):
+def test_replaying_the_log_or_its_tail_gives_the_same_bytes(policy, algorithms):
     chance = np.random.default_rng(2)
-    log = Log(policy)
+    log = Log(policy, algorithms)
     steps = 400 if policy in COMPILED else 150
     log.go_on(steps, chance)
     middle, n = log.learner.to_bytes(), len(log.rows)
     log.go_on(steps, chance)
     expected = log.learner.to_bytes()
 
-    whole = Learner("shoes", algorithms(policy))
+    whole = Learner("shoes", algorithms)
     whole.replay(b"".join(log.rows))
     assert whole.to_bytes() == expected
 
-    resumed = Learner.from_bytes("shoes", algorithms(policy), middle)
+    resumed = Learner.from_bytes("shoes", algorithms, middle)
     assert resumed.to_bytes() == middle
     for row in log.rows[n:]:
         resumed.replay(row)

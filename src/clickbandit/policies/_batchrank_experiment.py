@@ -21,6 +21,7 @@ from clickbandit.policies._batchrank_experiment_live import admit as admit
 from clickbandit.policies._batchrank_experiment_live import describe as describe
 from clickbandit.policies._batchrank_experiment_live import propensity as propensity
 from clickbandit.policies._batchrank_experiment_live import retire as retire
+from clickbandit.policies._batchrank_live import fade
 from clickbandit.policies._common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -232,7 +233,9 @@ def climb(state: State, group: int, end: int) -> None:
         for place in range(state.end[state.group[old]], end):
             state.newcomer[state.items[place]] = 0
     if old >= top:
-        make_group(state, state.group[group - 1], top)
+        above = state.group[group - 1]
+        make_group(state, above, top)
+        fade(state, above, top - above)
 
 
 # --- leaps over steps that cannot change the groups ---------------------------------------------------------

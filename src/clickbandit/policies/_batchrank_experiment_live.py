@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
-from clickbandit.policies._batchrank_live import describe_all, with_new_items, without_item
+from clickbandit.policies._batchrank_live import describe_all, fade, with_new_items, without_item
 
 if TYPE_CHECKING:
     from clickbandit.policies._batchrank_experiment import State
@@ -53,6 +53,7 @@ def admit(state: "State", n_new: int) -> "State":
     state = with_new_items(state, n_new, _COUNTS, at=end)
     state = state._replace(**room, budget=state.budget + math.log((n_items + n_new) / n_items))
     interpreted(make_group)(state, group, end + n_new)
+    interpreted(fade)(state, group, end - group)
     return state
 
 
@@ -74,6 +75,7 @@ def retire(state: "State", item: int) -> "State":
     for start, end in zip(starts, ends, strict=True):
         if end > start:
             interpreted(make_group)(state, start, end)
+    interpreted(fade)(state, starts[-1], ends[-1] - starts[-1])
     for start in starts:
         if state.group[start] == start:
             interpreted(climb)(state, start, int(state.end[start]))

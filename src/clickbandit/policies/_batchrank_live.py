@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._items import without_number
 
 if TYPE_CHECKING:
     from clickbandit.policies.batchrank import State
+
+FAINT = 32
+"""What an item's observations count for, at most, once it is compared with items that were observed elsewhere."""
 
 
 @kernel
@@ -83,6 +86,20 @@ def describe_all(state: Any, groups: list[dict[str, Any]]) -> dict[str, Any]:
     } | ({"next_decision": min(waits)} if waits else {})
 
 
+@slow_path
+def fade(state: Any, start: int, size: int) -> None:
+    """Let these items, which were not always together, remember little of what was observed of them before.
+
+    Only `best` looks at that: it keeps an order until there is a better one, and does not stand in its way.
+    """
+    for i in range(start, start + size):
+        item = state.items[i]
+        n = state.earlier_observed[item]
+        if n > FAINT:
+            state.earlier_clicks[item] = round(state.earlier_clicks[item] * (FAINT / n))
+            state.earlier_observed[item] = FAINT
+
+
 _COUNTS = ("issued", "observed", "clicks", "earlier_observed", "earlier_clicks")
 
 
@@ -94,6 +111,7 @@ def admit(state: "State", n_new: int) -> "State":
     start, size = int(state.start[batch]), int(state.size[batch])
     state = with_new_items(state, n_new, _COUNTS, at=start + size)
     interpreted(make_batch)(state, batch, last, start, size + n_new)
+    interpreted(fade)(state, start, size)
     return state
 
 
@@ -116,6 +134,7 @@ def retire(state: "State", item: int) -> "State":
             interpreted(open_stage)(state, position, stage)
             position, start = position + size, start + size
     interpreted(make_batch)(state, position, len(state.last) - 1, start, len(state.items) - start)
+    interpreted(fade)(state, start, len(state.items) - start)
     for batch in range(below[0], len(state.last)):
         if state.last[batch] >= 0:
             interpreted(climb)(state, batch)

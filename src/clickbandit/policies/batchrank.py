@@ -29,6 +29,7 @@ from clickbandit.policies import _batchrank_experiment
 from clickbandit.policies._base import Policy
 from clickbandit.policies._batchrank_live import admit as admit
 from clickbandit.policies._batchrank_live import describe as describe
+from clickbandit.policies._batchrank_live import fade
 from clickbandit.policies._batchrank_live import propensity as propensity
 from clickbandit.policies._batchrank_live import retire as retire
 from clickbandit.policies._common import draw_index, sort_by_decreasing
@@ -351,6 +352,7 @@ def climb(state: State, batch: int) -> None:
     while state.last[above] < 0:
         above -= 1
     make_batch(state, above, last, state.start[above], end - state.start[above])
+    fade(state, state.start[above], state.size[above])
 
 
 # --- leaps over steps that cannot change the batches --------------------------------------------------------

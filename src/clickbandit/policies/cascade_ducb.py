@@ -38,6 +38,7 @@ from clickbandit.policies._cascading import (
     tie_propensity,
 )
 from clickbandit.policies._common import check_exploration
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -181,6 +182,11 @@ def describe(state: State) -> dict[str, Any]:
         state.clicks / weight,
         lambda share, n: around(share, interpreted(radius)(n, budget)),
     )
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, upper=0.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from clickbandit.policies._cascading import (
     put_in_front,
     tie_propensity,
 )
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -185,6 +186,11 @@ def describe(state: State) -> dict[str, Any]:
     return describe_items(
         state.observed, state.clicks, lambda share, n: (lower(share, n, budget), upper(share, n, budget))
     )
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, low=0.0, high=1.0, slope=0.0, at_budget=-1.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from clickbandit.policies._cascading import (
     put_in_front,
     tie_propensity,
 )
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -116,6 +117,11 @@ def describe(state: State) -> dict[str, Any]:
     return describe_items(
         state.observed, state.clicks, lambda share, n: around(share, interpreted(radius)(n, log_step))
     )
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, upper=0.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)

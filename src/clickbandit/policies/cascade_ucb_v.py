@@ -35,6 +35,7 @@ from clickbandit.policies._cascading import (
     tie_propensity,
 )
 from clickbandit.policies._common import check_exploration
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -127,6 +128,11 @@ def describe(state: State) -> dict[str, Any]:
     return describe_items(
         state.observed, state.clicks, lambda share, n: around(share, interpreted(radius)(share, budget / n))
     )
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, upper=0.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from clickbandit.policies._cascading import (
     most_clicked,
     put_highest,
 )
+from clickbandit.policies._items import NUMBERS, by_item
 from clickbandit.policies._sampling import draw_beta
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -93,6 +94,11 @@ def describe(state: State) -> dict[str, Any]:
     for known in described["items"]:
         known["estimate"] = (1 + known["clicks"]) / (2 + known["observed"])
     return described
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, drawn=0.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,11 @@ def best(state: State, ranking: IntArray) -> None:
 # --- update: as in CascadeKL-UCB ----------------------------------------------------------------------------
 
 
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = cascade_kl_ucb.admit, cascade_kl_ucb.retire
+
+
 @dataclass(frozen=True)
 class DCMKLUCB(Policy):
     """Dependent click model bandits with KL bounds.

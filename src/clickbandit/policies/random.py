@@ -11,7 +11,7 @@ import numpy as np
 from clickbandit.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies._base import Policy
 from clickbandit.policies._common import draw_index
-from clickbandit.policies._items import with_new_numbers, without_number
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -69,12 +69,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 # --- items that come and go ---------------------------------------------------------------------------------
 
 
-def admit(state: State, n_new: int) -> State:
-    return State(items=with_new_numbers(state.items, n_new))
-
-
-def retire(state: State, item: int) -> State:
-    return State(items=without_number(state.items, item))
+admit, retire = by_item(items=NUMBERS)
 
 
 @dataclass(frozen=True)

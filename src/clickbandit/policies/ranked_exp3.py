@@ -12,12 +12,13 @@ Draws of `rank`, position by position: the learner's item, and where that is in 
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._base import Policy
+from clickbandit.policies._items import by_item, renumber_drawn
 from clickbandit.policies._ranked import earned, favourites, show
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -44,15 +45,11 @@ class State(NamedTuple):
     """How much a reward changes a score: eta, or gamma / L with mixing."""
     uniform: float
     """gamma, the share of draws that are uniform: 0 without mixing."""
+    horizon: int
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> State:
-    if mixing:
-        uniform = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
-        rate = uniform / n_items
-    else:
-        uniform = 0.0
-        rate = math.sqrt(2 * math.log(n_items) / (horizon * n_items))
+    rate, uniform = constants(n_items, horizon, mixing)
     return State(
         score=np.zeros((n_positions, n_items)),
         weight=np.ones((n_positions, n_items)),
@@ -63,7 +60,16 @@ def init(n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) 
         step=np.zeros(1, np.int64),
         rate=rate,
         uniform=uniform,
+        horizon=horizon,
     )
+
+
+def constants(n_items: int, horizon: int, mixing: bool) -> tuple[float, float]:
+    """The rate and the uniform share."""
+    if mixing:
+        uniform = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
+        return uniform / n_items, uniform
+    return math.sqrt(2 * math.log(n_items) / (horizon * n_items)), 0.0
 
 
 def memo_size(n_items: int, n_positions: int) -> int:
@@ -112,6 +118,11 @@ def best(state: State, ranking: IntArray) -> None:
     favourites(state.score, ranking)
 
 
+def describe(state: State) -> dict[str, Any]:
+    """Scores say nothing by themselves: what a learner earns with an item depends on the learners above it."""
+    return {"items": [{"item": item} for item in range(len(state.in_list))]}
+
+
 # --- update -------------------------------------------------------------------------------------------------
 
 
@@ -146,6 +157,36 @@ def rescale(state: State, learner: int) -> None:
         state.weight[learner, item] = math.exp(state.score[learner, item] - state.shift[learner])
         state.total[learner] += state.weight[learner, item]
     state.usual[learner] = state.total[learner]
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+_admit, _retire = by_item(score=0.0, weight=0.0, in_list=0)
+
+
+def admit(state: State, n_new: int) -> State:
+    """A new item starts with a learner's mean weight, and so is drawn one in L times."""
+    n_items = len(state.in_list)
+    mean = np.log(state.total / n_items) + state.shift
+    state = _admit(state, n_new)
+    state.score[:, n_items:] = mean[:, None]
+    return _tuned(state)
+
+
+def retire(state: State, item: int) -> State:
+    return _tuned(_retire(state, item))
+
+
+def _tuned(state: State) -> State:
+    """The constants for as many items as there are now, and weights from the scores."""
+    rate, uniform = constants(len(state.in_list), state.horizon, state.uniform > 0)
+    for learner in range(len(state.total)):
+        interpreted(rescale)(state, learner)
+    return state._replace(rate=rate, uniform=uniform)
+
+
+def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
+    return renumber_drawn(memo, numbers, len(memo) // 2)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies._base import Policy
 from clickbandit.policies._common import check_exploration, draw_index
+from clickbandit.policies._items import by_item, renumber_drawn
 from clickbandit.policies._ranked import describe_learners, earned, favourites, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -127,6 +128,15 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 def describe(state: State) -> dict[str, Any]:
     return describe_learners(state.observed, state.clicks)
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, share=math.inf, width=0.0, in_list=0)
+
+
+def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
+    return renumber_drawn(memo, numbers, len(memo))
 
 
 @dataclass(frozen=True)

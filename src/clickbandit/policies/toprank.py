@@ -23,7 +23,7 @@ import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._base import Policy
-from clickbandit.policies._blocks import best_of_blocks, describe_blocks, peel
+from clickbandit.policies._blocks import BELOW, best_of_blocks, describe_blocks, peel
 from clickbandit.policies._common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -251,6 +251,49 @@ def describe(state: State) -> dict[str, Any]:
         "groups": groups,
         "settled": quiet == NEVER,
     } | ({} if quiet == NEVER else {"next_decision": quiet})
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+
+def admit(state: State, n_new: int) -> State:
+    """New items are beaten by none, so they come to the first block, and each pair is compared as ever."""
+    pairs = ((0, n_new), (0, n_new))
+    next_test = np.pad(state.next_test, pairs, constant_values=1)
+    np.fill_diagonal(next_test, NEVER)
+    return _rebuilt(state, np.pad(state.wins, pairs), next_test, np.pad(state.beats, pairs))
+
+
+def retire(state: State, item: int) -> State:
+    """What the item beat may come to be shown again."""
+    pairs = (
+        np.delete(np.delete(pair, item, 0), item, 1) for pair in (state.wins, state.next_test, state.beats)
+    )
+    return _rebuilt(state, *pairs)
+
+
+def _rebuilt(state: State, wins: IntArray, next_test: IntArray, beats: IntArray) -> State:
+    n_items = len(wins)
+    blank: dict[str, Any] = {
+        name: np.zeros(n_items, np.int64) for name in ("block", "end", "ahead", "clicked")
+    }
+    state = state._replace(
+        **blank,
+        items=np.arange(n_items),
+        wins=wins,
+        next_test=next_test,
+        beats=beats,
+        beaten=beats.sum(axis=0),
+    )
+    interpreted(make_blocks)(state)
+    return state
+
+
+def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
+    """The blocks of then; new items were in none that was shown."""
+    blocks = np.full(n_items, float(BELOW))
+    blocks[numbers[numbers >= 0]] = memo[numbers >= 0]
+    return blocks
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from clickbandit.policies._cascading import (
     most_clicked,
     put_highest,
 )
+from clickbandit.policies._items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -94,6 +95,11 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 def describe(state: State) -> dict[str, Any]:
     return describe_items(state.observed, state.clicks)
+
+
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, drawn=0.0, order=NUMBERS)
 
 
 @dataclass(frozen=True)
