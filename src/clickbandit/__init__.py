@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clickbandit.logs.fitting import fit as fit
     from clickbandit.policies._base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
+    from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
     from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
     from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
     from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from clickbandit.policies.cascade_ucb_v import CascadeUCBV as CascadeUCBV
     from clickbandit.policies.cts import CTS as CTS
     from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
+    from clickbandit.policies.grab import GRAB as GRAB
     from clickbandit.policies.pbm_pie import PBMPIE as PBMPIE
     from clickbandit.policies.pbm_ts import PBMTS as PBMTS
     from clickbandit.policies.pbm_ucb import PBMUCB as PBMUCB
@@ -52,6 +54,7 @@ _HOMES = {
     "fit": "logs.fitting",
     "Policy": "policies._base",
     "BatchRank": "policies.batchrank",
+    "BubbleRank": "policies.bubblerank",
     "CascadeDUCB": "policies.cascade_ducb",
     "CascadeKLUCB": "policies.cascade_kl_ucb",
     "CascadeSWUCB": "policies.cascade_swucb",
@@ -59,6 +62,7 @@ _HOMES = {
     "CascadeUCBV": "policies.cascade_ucb_v",
     "CTS": "policies.cts",
     "DCMKLUCB": "policies.dcm_kl_ucb",
+    "GRAB": "policies.grab",
     "PBMPIE": "policies.pbm_pie",
     "PBMTS": "policies.pbm_ts",
     "PBMUCB": "policies.pbm_ucb",

@@ -6,12 +6,13 @@ As in `naive.policies`, only the order in which items stand before a draw has to
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from naive.policies import kl, kl_upper, shuffle_front
+from naive.policies import kl, kl_upper, pick, shuffle_front
 
 Blocks = list[list[int]]
 
@@ -117,7 +118,7 @@ class Leaders:
     @staticmethod
     def slot(leader: tuple[int, ...]) -> int:
         """The last byte of the second polynomial is that of the key."""
-        value = sum(x * 998_244_353**power for power, x in enumerate(reversed(leader)))
+        value = sum(x * 1_540_483_477**power for power, x in enumerate(reversed(leader)))
         return value % (2**31 - 19) % 256
 
 
@@ -185,3 +186,148 @@ class UniRank:
             self.total[j, i] -= 1
             self.n[i, j] += 1
             self.n[j, i] += 1
+
+
+# --- GRAB ---------------------------------------------------------------------------------------------------
+
+
+class GRAB:
+    """The best assignment of means, its neighbours, and KL-UCB to choose from these."""
+
+    def __init__(self, n_items: int, n_positions: int, *, horizon: int, exact: bool = False) -> None:
+        self.n_items, self.n_positions = n_items, n_positions
+        self.clicks = np.zeros((n_items, n_positions))
+        self.shown = np.zeros((n_items, n_positions))
+        self.leaders = Leaders(exact)
+        self.memo = None
+        self.events: list[tuple[str, int]] = []
+        """What was played: turn (the leader's), stay (no neighbour was better), swap, replace."""
+
+    def means(self) -> Any:
+        return self.clicks / np.maximum(self.shown, 1)
+
+    def leader(self) -> list[int]:
+        """Equal assignments are told apart by a little that is taken from items of high numbers on top."""
+        value = self.means()
+        for (i, k), _ in np.ndenumerate(value):
+            value[i, k] -= 1e-8 * i / self.n_items * ((self.n_positions - k) / self.n_positions) ** 0.7
+        items, positions = linear_sum_assignment(value, maximize=True)
+        return [int(item) for _, item in sorted(zip(positions, items, strict=True))]
+
+    def neighbours(self, leader: list[int]) -> list[list[int]]:
+        mean = self.means()
+        order = sorted(range(self.n_positions), key=lambda k: (-mean[leader[k], k], k))
+        found = []
+        for k, other in pairwise(order):
+            swapped = list(leader)
+            swapped[k], swapped[other] = leader[other], leader[k]
+            found.append(swapped)
+        for item in range(self.n_items):
+            if item not in leader:
+                replaced = list(leader)
+                replaced[order[-1]] = item
+                found.append(replaced)
+        return found
+
+    def gain(self, neighbour: list[int], leader: list[int], times: int) -> float:
+        gain = 0.0
+        for k in range(self.n_positions):
+            if neighbour[k] != leader[k]:
+                gain += self.optimism(neighbour[k], k, times) - self.means()[leader[k], k]
+        return gain
+
+    def optimism(self, item: int, k: int, times: int) -> float:
+        if times < 3 or self.shown[item, k] == 0:
+            return 1.0
+        budget = math.log(times) + 3 * math.log(math.log(times))
+        return kl_upper(self.clicks[item, k] / self.shown[item, k], int(self.shown[item, k]), budget)
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        leader = self.leader()
+        times = self.leaders.count(tuple(item + 1 for item in leader))
+        if self.n_items == 1 or times % max(2, self.n_items - 1) == 0:
+            self.events.append(("turn", times))
+            return leader
+        played, most = leader, 0.0
+        for neighbour in self.neighbours(leader):
+            gain = self.gain(neighbour, leader, times)
+            if gain > most + 1e-12:
+                played, most = neighbour, gain
+        changes = sum(a != b for a, b in zip(played, leader, strict=True))
+        self.events.append((("stay", "replace", "swap")[changes], times))
+        return played
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
+        for k, (item, click) in enumerate(zip(ranking, clicks, strict=True)):
+            self.shown[item, k] += 1
+            self.clicks[item, k] += click
+
+
+# --- BubbleRank ---------------------------------------------------------------------------------------------
+
+
+class BubbleRank:
+    """Algorithm 1, with challengers for the last position where not all items are shown."""
+
+    def __init__(
+        self, n_items: int, n_positions: int, *, horizon: int, base: str = "", power: float = 4.0
+    ) -> None:
+        self.n_positions = n_positions
+        named = [int(number) for number in base.split("/")] if base else []
+        order = named + [item for item in range(n_items) if item not in named]
+        self.list, self.hidden = order[:n_positions], sorted(order[n_positions:])
+        self.delta = horizon**-power
+        self.s: Counter[tuple[int, int]] = Counter()
+        self.n: Counter[tuple[int, int]] = Counter()
+        self.t = 0
+        self.memo: list[tuple[int, int]] = []
+        self.events: list[tuple[str, int]] = []
+        """What happened: swap (of neighbours in a list), challenge (at the last position), exchange (for good, of which
+        position), entry (for good, of which item)."""
+
+    def clear(self, i: int, j: int) -> bool:
+        return self.s[i, j] > 2 * math.sqrt(self.n[i, j] * math.log(1 / self.delta))
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        self.t += 1
+        h = self.t % 2
+        ranking = list(self.list)
+        self.memo = []
+        for upper in range(h + 1, self.n_positions + 1, 2):  # positions from 1, as in the paper
+            i = self.list[upper - 1]
+            if upper < self.n_positions:
+                j = self.list[upper]
+                if not self.clear(i, j) and rng.random() >= 1 / 2:
+                    ranking[upper - 1], ranking[upper] = j, i
+                    self.events.append(("swap", upper))
+                self.memo.append((i, j))
+            else:
+                challengers = [j for j in self.hidden if not self.clear(i, j)]
+                if challengers:
+                    j = challengers[pick(rng, len(challengers))]
+                    if rng.random() >= 1 / 2:
+                        ranking[upper - 1] = j
+                        self.events.append(("challenge", j))
+                    self.memo.append((i, j))
+        return ranking
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: Any = None) -> None:
+        clicked = {item for item, click in zip(ranking, clicks, strict=True) if click}
+        for i, j in self.memo if memo is None else memo:
+            difference = (i in clicked) - (j in clicked)
+            if difference:
+                self.s[i, j] += difference
+                self.s[j, i] -= difference
+                self.n[i, j] += 1
+                self.n[j, i] += 1
+        for k in range(self.n_positions - 1):
+            i, j = self.list[k : k + 2]
+            if self.clear(j, i):
+                self.list[k : k + 2] = [j, i]
+                self.events.append(("exchange", k))
+        last = self.list[-1]
+        winners = [j for j in self.hidden if self.clear(j, last)]
+        if winners:
+            self.list[-1] = winners[0]
+            self.hidden = sorted({*self.hidden, last} - {winners[0]})
+            self.events.append(("entry", winners[0]))

@@ -23,6 +23,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "optimal": policies.Optimal,
     "toprank": relations.TopRank,
     "unirank": relations.UniRank,
+    "grab": relations.GRAB,
+    "bubblerank": relations.BubbleRank,
     "pbm-pie": positional.PBMPIE,
     "pbm-ts": positional.PBMTS,
     "pbm-ucb": positional.PBMUCB,

@@ -3,21 +3,25 @@
 import math
 from collections import Counter
 from copy import deepcopy
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 
 from clickbandit.bounds import kl_upper
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.errors import InputError
 from clickbandit.kernel import interpreted
+from clickbandit.policies._assignment import assign, best_exchange
 from clickbandit.policies._base import parse_policy
 from clickbandit.policies._blocks import BELOW
 from clickbandit.simulation.run import Problem, Run
-from naive.relations import TopRank, UniRank
+from naive.relations import GRAB, TopRank, UniRank
 
 HARD = [0.5, 0.35, 0.45, 0.3, 0.6, 0.2]
 
@@ -216,3 +220,138 @@ def test_unirank_loses_nothing_by_its_small_table(model: str) -> None:
         regret[slots] = np.array(found)
     error = math.sqrt(regret[256].var() + regret[1 << 20].var()) / 10
     assert abs(regret[256].mean() - regret[1 << 20].mean()) < 3 * error < 0.2 * regret[256].mean()
+
+
+# --- GRAB ---------------------------------------------------------------------------------------------------
+
+
+def solved(value: Any) -> tuple[Any, Any, float]:
+    """The kernels' best assignment, the position of each item, and what the best exchange would gain."""
+    n_items, n_positions = value.shape
+    items, position = np.full(n_positions, -1), np.full(n_items, -1)
+    interpreted(assign)(value, items, position, np.zeros((3, n_items)), np.zeros((2, n_items), np.int64))
+    gain = interpreted(best_exchange)(value, items, position, np.zeros((n_positions + 1, n_positions + 1)))
+    return items, position, gain
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000), st.sampled_from([3, 1000]))
+def test_the_best_and_the_second_best_assignment(n_positions: int, more: int, seed: int, levels: int) -> None:
+    """Against all assignments, with few levels also where several are the best."""
+    n_items = min(n_positions + more - 1, 7)
+    value = (
+        np.random.default_rng(seed).integers(-1, levels, (max(n_items, n_positions), n_positions)) / levels
+    )
+    n_items = len(value)
+    every = sorted(
+        sum(value[item, k] for k, item in enumerate(items))
+        for items in permutations(range(n_items), n_positions)
+    )
+    items, position, gain = solved(value)
+    assert len(set(items)) == n_positions
+    assert all(position[item] == k for k, item in enumerate(items))
+    assert (position == -1).sum() == n_items - n_positions
+    assert value[items, range(n_positions)].sum() == pytest.approx(every[-1])
+    second = every[-2] - every[-1] if len(every) > 1 else -math.inf
+    assert gain == pytest.approx(second, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n_items", "n_positions"), [(200, 20), (50, 50), (1000, 1)])
+def test_the_best_of_many_assignments(n_items: int, n_positions: int) -> None:
+    value = np.random.default_rng(1).random((n_items, n_positions)) ** 3
+    items, _, gain = solved(value)
+    rows, columns = linear_sum_assignment(value, maximize=True)
+    assert value[items, range(n_positions)].sum() == pytest.approx(value[rows, columns].sum())
+    assert gain < 0
+
+
+@given(runs("grab"))
+def test_grab_leader_is_the_best_assignment_at_every_step(run: Run) -> None:
+    """However little of it is computed anew."""
+    for _ in range(200):
+        run.advance(1)
+        value, leader = run.state.value, run.state.leader
+        rows, columns = linear_sum_assignment(value, maximize=True)
+        assert value[leader, range(len(leader))].sum() >= value[rows, columns].sum() - 1e-13
+        assert run.state.mean == pytest.approx(run.state.clicks / np.maximum(run.state.shown, 1))
+
+
+@given(runs("grab"))
+def test_grab_plays_the_leader_or_a_neighbour(run: Run) -> None:
+    n_items, positions = run.problem.model.n_items, run.problem.positions
+    for _ in range(10):
+        run.advance(7)
+        twin = GRAB(n_items, positions, horizon=1000)
+        twin.clicks[:], twin.shown[:] = run.state.clicks, run.state.shown
+        leader = run.state.leader.tolist()
+        neighbours = twin.neighbours(leader)
+        assert len({tuple(neighbour) for neighbour in neighbours}) == n_items - 1
+        ranking, _ = impression(run)
+        assert ranking.tolist() in [leader, *neighbours]
+
+
+# --- BubbleRank ---------------------------------------------------------------------------------------------
+
+
+def inverted(ranking: list[int], attraction: list[float]) -> int:
+    """Pairs of which the worse item stands above the better one."""
+    return sum(attraction[i] < attraction[j] for i, j in combinations(ranking, 2))
+
+
+@pytest.mark.parametrize("model", ["CM", "PBM"])
+@pytest.mark.parametrize("base", ["", "5/4/3/2/1/0", "4/0/2/1/3/5"])
+def test_bubblerank_is_safe(model: str, base: str) -> None:
+    """Where all items are shown no list has more than K / 2 inverted pairs more than the base list."""
+    fell = 0
+    for seed in range(4):
+        settings = f"power=1,base={base}" if base else "power=1"
+        run = start(f"bubblerank:{settings}", HARD, 6, seed=seed, model=model, horizon=3000)
+        before = learned = inverted(run.best(), HARD)
+        for _ in range(3000):
+            run.advance(1)
+            assert inverted(run._rankings[0].tolist(), HARD) <= before + 3
+            now = inverted(run.best(), HARD)
+            assert now <= learned, "what was learned got worse"
+            learned = now
+        fell += learned < before
+    assert fell >= (0 if base == "4/0/2/1/3/5" else 2)
+
+
+@given(runs("bubblerank:power=0.3"))
+def test_bubblerank_changes_few_pairs_at_a_time(run: Run) -> None:
+    """Neighbours of the list learned so far, each at most once, and at most the last item for one that is not shown."""
+    n_items, positions = run.problem.model.n_items, run.problem.positions
+    for _ in range(30):
+        run.advance(11)
+        known = run.best()
+        shown = impression(run)[0].tolist()
+        if shown[-1] not in known:
+            known[-1] = shown[-1]
+        moved = [k for k in range(positions) if shown[k] != known[k]]
+        assert len(moved) % 2 == 0
+        for k, other in zip(moved[::2], moved[1::2], strict=True):
+            assert other == k + 1
+            assert [shown[k], shown[other]] == [known[other], known[k]]
+        exchanged = len(moved) // 2 + (shown[-1] not in run.best())
+        assert exchanged <= (positions // 2 if n_items == positions else (positions + 1) // 2)
+
+
+@pytest.mark.parametrize("model", ["CM", "PBM"])
+@pytest.mark.parametrize("positions", [1, 2, 3])
+def test_bubblerank_finds_the_best_items_wherever_they_stand(model: str, positions: int) -> None:
+    """Also those that no neighbour of the list has in sight."""
+    attraction = [0.05, 0.1, 0.15, 0.2, 0.25, 0.8, 0.5, 0.65]
+    run = start("bubblerank:power=1", attraction, positions, model=model, horizon=60_000)
+    run.advance(60_000)
+    assert run.best() == [5, 7, 6][:positions]
+
+
+@pytest.mark.parametrize("base", ["0/1/9", "a", "0/1/1", "1//0", "-1"])
+def test_bubblerank_refuses_a_base_list_that_is_none(base: str) -> None:
+    with pytest.raises(InputError, match="bubblerank: base must"):
+        parse_policy(f"bubblerank:base={base}").start(4, 2, horizon=100)
+
+
+@pytest.mark.parametrize("power", ["0", "-1", "inf", "nan", "x"])
+def test_bubblerank_refuses_a_power_that_is_none(power: str) -> None:
+    with pytest.raises(InputError, match="power must be"):
+        parse_policy(f"bubblerank:power={power}")

@@ -10,7 +10,7 @@ SLOTS = 256
 NOBODY = -1
 """The key of a slot that is not taken."""
 PRIMES = 2**31 - 1, 2**31 - 19
-BASES = 1_000_003, 998_244_353
+BASES = 1_103_515_245, 1_540_483_477
 
 
 @slow_path
