@@ -117,6 +117,8 @@ OTHERS: dict[str, tuple[Plan, str]] = {
         "number: expected 10, found 8; run: expected 0 | 1 | 2 | 3 | 4, found 0 | 1 | 2 | 3",
     ),
     "horizon": (plan(horizon=900), "horizon: expected 900, found 500"),
+    "drift": (plan(drift=(100, 200)), "drift: expected 100,200, found "),
+    "flip": (plan(flip=0.1), "flip: expected 0.1, found 0.0"),
     "settings": (plan(settings="those"), "settings: expected those, found these"),
     "click models": (plan(OTHER_QUERIES), "queries: expected "),
     "queries": (plan(QUERIES[:1]), "query: expected x, found x | y"),

@@ -181,7 +181,9 @@ def test_the_same_code_is_compiled_by_one_thread_only(
 
 def test_runs_that_differ_in_one_setting_are_apart(tmp_path: Path) -> None:
     tables = []
-    for i, changes in enumerate(({}, {"seed": 2}, {"delay": 7}, {"horizon": 10_000})):
+    for i, changes in enumerate(
+        ({}, {"seed": 2}, {"delay": 7}, {"horizon": 10_000}, {"drift": (500,)}, {"flip": 0.1})
+    ):
         with Folder.open(tmp_path / str(i), plan(runs=1, **changes)) as folder:
             run(folder)
             tables.append(np.asarray(folder.finish()["regret"]))

@@ -31,6 +31,10 @@ class Unit:
     horizon: int
     """The number of steps that the policy is tuned for."""
     delay: int = 0
+    drift: tuple[int, ...] = ()
+    """Steps after which the users like other items."""
+    flip: float = 0.0
+    """The share of clicks that are seen inverted."""
     method: Method = "auto"
 
     @property
@@ -86,7 +90,8 @@ class Plan:
 
     def identity(self, unit: Unit) -> dict[str, Any]:
         """All that the numbers of a unit depend on, but for the code."""
-        return {**asdict(unit), "users": hash_of(repr(self.users(unit)))[:16]}
+        drift = ",".join(map(str, unit.drift))
+        return {**asdict(unit), "drift": drift, "users": hash_of(repr(self.users(unit)))[:16]}
 
     @cached_property
     def digest(self) -> str:
@@ -121,6 +126,8 @@ def grid(
     seed: int,
     horizon: int | None = None,
     delay: int = 0,
+    drift: Sequence[int] = (),
+    flip: float = 0.0,
     method: Method = "auto",
 ) -> list[Unit]:
     """Each policy on each click model of each query, `runs` times.
@@ -135,6 +142,8 @@ def grid(
         "seed": seed,
         "horizon": steps if horizon is None else horizon,
         "delay": delay,
+        "drift": tuple(drift),
+        "flip": flip,
         "method": method,
     }
     policies = list(policies)
@@ -156,6 +165,8 @@ def problem_of(unit: Unit, users: ClickModel) -> Problem:
         horizon=unit.horizon,
         query=unit.query,
         delay=unit.delay,
+        drift=unit.drift,
+        flip=unit.flip,
         method=unit.method,
     )
 

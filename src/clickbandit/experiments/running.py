@@ -12,6 +12,7 @@ from clickbandit.experiments.plan import Unit
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.simulate import Outcome, Progress, simulate_run, window_ends
 
+_Kind = tuple[bool, str, type, type, bool]
 Keep = Callable[[Unit, Outcome], None]
 """What is called with each finished unit, from whatever thread ran it."""
 
@@ -85,7 +86,7 @@ def _run_here(
 class _Schedule:
     """Which unit comes next, so that no thread waits for the compiler while there is something else to run.
 
-    Units of the same kind (policy and click model) run the same code. The first of a kind compiles it; numba
+    Units of the same kind (policy, click model, ..) run the same code. The first of a kind compiles it; numba
     compiles in one thread at a time, and twice if two ask for the same, so only one unit compiles at a time, and
     the others of its kind wait. All that are ready are run in their order.
     """
@@ -95,14 +96,15 @@ class _Schedule:
         self._problems = problems
         self._changed = Condition()
         self._ready: list[tuple[int, Unit]] = []
-        self._waiting: dict[tuple[bool, str, type, str], deque[tuple[int, Unit]]] = {}
+        self._waiting: dict[_Kind, deque[tuple[int, Unit]]] = {}
         self._compiling = False
         for number, unit in enumerate(units):
             self._waiting.setdefault(self._kind(unit), deque()).append((number, unit))
 
-    def _kind(self, unit: Unit) -> tuple[bool, str, type, str]:
+    def _kind(self, unit: Unit) -> _Kind:
         problem = self._problems[unit]
-        return problem.leaps, problem.policy.module.__name__, type(problem.policy), unit.model
+        policy = problem.policy
+        return problem.leaps, policy.module.__name__, type(policy), type(problem.model), problem.flip > 0
 
     def next(self) -> tuple[Unit, bool] | None:
         """A unit, and whether its code must be compiled first; None when there is nothing more to do."""
