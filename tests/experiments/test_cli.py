@@ -52,8 +52,8 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log and a discussion that are soon done with."""
-    tiny = discussion.Discussion(steps=3000, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2)
-    scale = reproduction.Scale(steps=2000, runs=2, top_queries=3, discussion=tiny)
+    tiny = discussion.Discussion(steps=3000, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2, method="step")
+    scale = reproduction.Scale(steps=2000, runs=2, top_queries=3, method="step", discussion=tiny)
     monkeypatch.setitem(reproduction.SCALES, "quick", scale)
     monkeypatch.setattr(reproduction, "SESSIONS", 2000)
 

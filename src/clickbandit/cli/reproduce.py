@@ -33,7 +33,7 @@ def reproduce(
     ] = None,
     format: Format = None,
     scale: Annotated[
-        str, typer.Option(help="quick: a minute or two. paper: as in the paper, an hour on two cores.")
+        str, typer.Option(help="quick: a minute or so. paper: as in the paper, an hour on two cores.")
     ] = "quick",
     steps: Annotated[
         str | None, typer.Option(metavar="N", help="Steps of each run.", show_default="1e6, paper: 1e7")
@@ -52,7 +52,7 @@ def reproduce(
     ] = None,
     top_queries: Annotated[
         int | None,
-        typer.Option(help="With a log: the most frequent queries.", show_default="30, paper: 60"),
+        typer.Option(help="With a log: the most frequent queries.", show_default="20, paper: 60"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
     out: Annotated[

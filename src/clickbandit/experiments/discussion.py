@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.experiments.plan import Plan, Unit, grid
 from clickbandit.queries import Query
+from clickbandit.simulation.run import Method
 
 EXAMINATION = "examination "
 """The queries of the first experiment are named by this and the share of users who examine the position."""
@@ -38,11 +39,19 @@ class Discussion:
     items: Sequence[int]
     gap: float
     """By how much the attraction falls from each item to the next."""
+    method: Method
 
 
-QUICK = Discussion(steps=1_000_000, runs=10, shares=(1, 1 / 4, 1 / 16), items=(3, 4, 6, 8, 10), gap=0.08)
+QUICK = Discussion(
+    steps=1_000_000, runs=10, shares=(1, 1 / 4, 1 / 16), items=(3, 4, 6, 8, 10), gap=0.08, method="step"
+)
 PAPER = Discussion(
-    steps=16_000_000, runs=10, shares=(1, 1 / 4, 1 / 16, 1 / 64), items=(4, 6, 8, 12, 16, 20), gap=0.04
+    steps=16_000_000,
+    runs=10,
+    shares=(1, 1 / 4, 1 / 16, 1 / 64),
+    items=(4, 6, 8, 12, 16, 20),
+    gap=0.04,
+    method="auto",
 )
 
 
@@ -82,5 +91,6 @@ def plan_discussion(discussion: Discussion, *, seed: int) -> Plan:
             steps=discussion.steps,
             positions=positions,
             seed=seed,
+            method=discussion.method,
         )
     return Plan([*examination, *items], units, {"discussion": "of the paper, section 5.4", "seed": seed})

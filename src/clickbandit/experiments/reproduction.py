@@ -11,6 +11,7 @@ from clickbandit.experiments.discussion import Discussion
 from clickbandit.experiments.plan import Plan, grid
 from clickbandit.logs import choose_queries, count_log, fit
 from clickbandit.queries import Query
+from clickbandit.simulation.run import Method
 
 POLICIES = (
     "batchrank:variant=experiment",
@@ -34,14 +35,16 @@ class Scale:
     runs: int
     top_queries: int
     """Of a log; all queries of a file that is given are run."""
+    method: Method
     discussion: Discussion
 
 
 SCALES = {
-    "quick": Scale(steps=1_000_000, runs=3, top_queries=30, discussion=SMALL_DISCUSSION),
-    "paper": Scale(steps=10_000_000, runs=10, top_queries=60, discussion=LARGE_DISCUSSION),
+    # step by step, as compiling the leaps would take longer than so few steps
+    "quick": Scale(steps=1_000_000, runs=3, top_queries=20, method="step", discussion=SMALL_DISCUSSION),
+    "paper": Scale(steps=10_000_000, runs=10, top_queries=60, method="auto", discussion=LARGE_DISCUSSION),
 }
-"""The paper's own, and one that takes a minute or two and shows what can be shown in that time."""
+"""The paper's own, and one that takes a minute or so and shows what can be shown in that time."""
 
 
 def learn_queries(
@@ -80,7 +83,7 @@ def plan_reproduction(
         "positions": positions,
         "seed": seed,
     }
-    units = grid(policies, queries, models, **size)
+    units = grid(policies, queries, models, method=SCALES[scale].method, **size)
     return Plan(queries, units, {"scale": scale, "input": dict(input), "discussion": discussion, **size})
 
 
