@@ -1,17 +1,22 @@
 """A store for each test, and a clock that goes only when told to."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from clickbandit.compilation import specialise
 from clickbandit.live import Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
+from live import postgres
 
 MEMORY = "/dev/shm"
 
@@ -39,9 +44,49 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """One for all tests of a process. It need not outlive a crash of the machine, so it may forgo the disk."""
+    if postgres.binaries() is None:
+        if os.environ.get("CLICKBANDIT_NO_SKIPS"):
+            pytest.fail("PostgreSQL's binaries are not there: install Debian's package postgresql")
+        pytest.skip("PostgreSQL's binaries are not there: install Debian's package postgresql")
+    with postgres.server("fsync=off") as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """A store for one test."""
+    if request.param == "sqlite":
+        return f"sqlite:///{folder}/clicks.db"
+    return new_schema(request.getfixturevalue("postgres_server"))
+
+
 @pytest.fixture
-def url(folder: Path) -> str:
-    return f"sqlite:///{folder}/clicks.db"
+def sql(url: str) -> Callable[[str], list[tuple[Any, ...]]]:
+    """Asks the store itself."""
+
+    def ask(query: str) -> list[tuple[Any, ...]]:
+        if url.startswith("sqlite:///"):
+            with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+                return file.execute(query).fetchall()
+        with psycopg.connect(url, autocommit=True) as connection:
+            return connection.execute(query).fetchall()
+
+    return ask
+
+
+only_sqlite = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+only_postgres = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+
+
+def new_schema(server: str) -> str:
+    """The URL of an empty store on a PostgreSQL server."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"create schema {name}")
+    return f"{server}&options=-csearch_path%3D{name}"
 
 
 class PlainAlgorithms(Algorithms):

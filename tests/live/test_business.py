@@ -1,6 +1,5 @@
 """Safety for the business: pinned and excluded items, a share held out, items that come and go, and pruning."""
 
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -280,12 +279,12 @@ def test_more_items_than_there_may_be_leave_at_once(open_ranker):
 # --- bounded ------------------------------------------------------------------------------------------------
 
 
-def count(folder, table):
-    with sqlite3.connect(folder / "clicks.db") as connection:
-        return connection.execute(f"select count(*) from {table}").fetchone()[0]
+@pytest.fixture
+def count(sql):
+    return lambda table: sql(f"select count(*) from {table}")[0][0]
 
 
-def test_what_is_old_is_pruned(open_ranker, folder, clock, short_pauses):
+def test_what_is_old_is_pruned(open_ranker, count, clock, short_pauses):
     ranker = open_ranker(policy="batchrank", horizon=100, retention="2h")
     kept = []
     for _ in range(6):
@@ -298,9 +297,9 @@ def test_what_is_old_is_pruned(open_ranker, folder, clock, short_pauses):
     learned = ranker.query("shoes").learned
     for _ in range(8):
         ranker.stats()
-    assert count(folder, "impressions") == count(folder, "events") == 400
-    assert 2 <= count(folder, "snapshots") <= 5
-    assert count(folder, "log") < 1000
+    assert count("impressions") == count("events") == 400
+    assert 2 <= count("snapshots") <= 5
+    assert count("log") < 1000
     assert ranker.verify("shoes")
     assert ranker.click(kept[0].id, "A", event_id="again").verdict == "unknown"
     assert ranker.click(kept[-1].id, kept[-1].items[0]).verdict == "duplicate"
@@ -311,7 +310,7 @@ def test_what_is_old_is_pruned(open_ranker, folder, clock, short_pauses):
     assert ranker.query("shoes").learned == learned
 
 
-def test_what_is_pending_is_not_pruned(open_ranker, folder, clock, short_pauses):
+def test_what_is_pending_is_not_pruned(open_ranker, count, clock, short_pauses):
     ranker = open_ranker(retention="30m")
     shown = ranker.rank("shoes", ITEMS)
     clock.now += 1799
@@ -321,7 +320,7 @@ def test_what_is_pending_is_not_pruned(open_ranker, folder, clock, short_pauses)
     for _ in range(3):
         summary = ranker.query("shoes").summary
     assert (summary.settled, summary.clicks) == (1, 1)
-    assert count(folder, "impressions") == 0
+    assert count("impressions") == 0
 
 
 def test_a_window_beyond_retention_is_refused(open_ranker):

@@ -13,6 +13,7 @@ from clickbandit import InputError, PositionBasedModel, Problem, Run
 from clickbandit.live import AsyncRanker, Conflict, Event, Ranker, StoreError, Unknown
 from clickbandit.live.types import Closed, LimitReached
 from clickbandit.randomness import generators
+from live.conftest import only_sqlite
 
 ITEMS = list("ABCDEF")
 WINDOW = 1800
@@ -236,13 +237,11 @@ def test_an_impression_settles_when_its_window_is_over(open_ranker, clock):
     assert ranker.query("shoes").summary.learned == 1
 
 
-def test_what_is_due_settles_without_anyone_asking(url):
+def test_what_is_due_settles_without_anyone_asking(url, sql):
     with Ranker(url, policy="random", window=0.1) as ranker:
         shown = ranker.rank("shoes", ITEMS)
-        path = url.removeprefix("sqlite:///")
         for _ in range(100):
-            with sqlite3.connect(path) as connection:
-                ((outcome,),) = connection.execute("select outcome from impressions").fetchall()
+            ((outcome,),) = sql("select outcome from impressions")
             if outcome == 1:
                 break
             import time
@@ -440,10 +439,13 @@ def test_wrong_settings(open_ranker, settings, message):
 
 
 def test_a_store_must_be_known():
-    with pytest.raises(InputError, match="sqlite:///FILE"):
+    with pytest.raises(InputError, match=r"a store must be sqlite:///FILE.*found mysql:"):
         Ranker("mysql://localhost/clicks")
+    with pytest.raises(InputError, match=r"a store must be a URL.*found 'clicks.db'"):
+        Ranker("clicks.db")
 
 
+@only_sqlite
 def test_a_file_of_something_else_is_refused(open_ranker, folder):
     with sqlite3.connect(folder / "clicks.db") as connection:
         connection.execute("create table recipes (name text)")
@@ -456,6 +458,7 @@ def test_a_file_of_something_else_is_refused(open_ranker, folder):
         open_ranker()
 
 
+@only_sqlite
 def test_a_second_process_is_refused(open_ranker, url):
     open_ranker()
     code = f"from clickbandit.live import Ranker; Ranker({url!r}, policy='random')"

@@ -264,4 +264,13 @@ def open_store(url: str) -> Store:
         from clickbandit.live.sqlite import SqliteStore
 
         return SqliteStore(Path(url.removeprefix("sqlite:///")))
-    raise InputError(f"a store must be sqlite:///FILE, such as sqlite:///clicks.db, found {url!r}")
+    if url.startswith(("postgresql://", "postgres://")):
+        from clickbandit.live.postgres import PostgresStore
+
+        return PostgresStore(url)
+    raise InputError(
+        "a store must be sqlite:///FILE, such as sqlite:///clicks.db, or postgresql://USER@HOST/DATABASE, "
+        f"found {url.partition('://')[0]}://..."
+        if "://" in url
+        else f"a store must be a URL such as sqlite:///clicks.db or postgresql://USER@HOST/DATABASE, found {url!r}"
+    )

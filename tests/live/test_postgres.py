@@ -1,0 +1,157 @@
+"""Many workers on one PostgreSQL database: any of them serves any query, and only the database keeps them apart."""
+
+import random
+import threading
+import time
+
+import psycopg
+import pytest
+
+from clickbandit import InputError
+from clickbandit.live import Conflict, Event, Ranker
+from live.conftest import only_postgres
+
+ITEMS = list("ABCDEF")
+pytestmark = only_postgres
+
+
+@pytest.fixture
+def two(open_ranker):
+    settings = {"policy": "batchrank", "horizon": 100}
+    return open_ranker(**settings), open_ranker(**settings)
+
+
+def test_any_worker_serves_any_query(two, open_ranker, tmp_path):
+    """What two workers do in turns is what one does alone."""
+    alone = Ranker(f"sqlite:///{tmp_path}/alone.db", policy="batchrank", positions=3, horizon=100)
+    chance = random.Random(1)
+    with alone:
+        for step in range(400):
+            worker, other = chance.sample(two, 2)
+            shown, expected = (
+                worker.rank("shoes", ITEMS, id=f"{step}"),
+                alone.rank("shoes", ITEMS, id=f"{step}"),
+            )
+            assert (shown.items, shown.propensities) == (expected.items, expected.propensities)
+            assert other.rank("shoes", ITEMS, id=f"{step}").items == shown.items
+            for ranker in (other, alone):
+                assert ranker.click(shown.id, shown.items[0]).verdict == "accepted"
+                assert ranker.settle(shown.id).clicked == shown.items[:1]
+            assert worker.settle(shown.id).clicked == shown.items[:1]
+        assert two[0].query("shoes").learned == alone.query("shoes").learned
+    assert all(worker.verify("shoes") for worker in two)
+
+
+def test_workers_at_once(two):
+    """Eight threads over the same queries, in any order and in batches that touch many: all is counted once."""
+    failed: list[BaseException] = []
+    n = 40
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        try:
+            for step in range(n):
+                worker, other = chance.sample(two, 2)
+                shown = [
+                    worker.rank(f"query {chance.randrange(6)}", ITEMS, id=f"{seed}-{step}-{i}")
+                    for i in range(3)
+                ]
+                events = [Event(s.id, s.items[0], f"{s.id}-click") for s in shown]
+                chance.shuffle(events)
+                assert [v.verdict for v in other.events(events)] == ["accepted"] * 3
+                assert [v.verdict for v in worker.events(events)] == ["duplicate"] * 3
+                for s in shown:
+                    chance.choice(two).settle(s.id)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed[0]
+    stats = two[0].stats()
+    assert (stats.impressions, stats.settled, stats.clicks) == (8 * n * 3,) * 3
+    assert stats.failures == two[1].stats().failures == 0
+    for worker in two:
+        assert all(worker.verify(f"query {i}") for i in range(6))
+
+
+def test_the_same_id_at_two_workers_at_once(two):
+    """Whoever comes second finds what the first has done, though neither saw the other begin."""
+    for step in range(20):
+        found: list[object] = []
+        barrier = threading.Barrier(2)
+
+        def ask(worker, query, id=f"same {step}", barrier=barrier, found=found):
+            barrier.wait()
+            try:
+                found.append(worker.rank(query, ITEMS, id=id).items)
+            except Conflict as conflict:
+                found.append(conflict)
+
+        same = step % 2 == 0
+        threads = [
+            threading.Thread(target=ask, args=(two[0], f"query {step}")),
+            threading.Thread(target=ask, args=(two[1], f"query {step if same else -step}")),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if same:
+            assert found[0] == found[1]
+        else:
+            assert sum(isinstance(one, Conflict) for one in found) == 1
+
+
+def test_a_connection_that_is_lost_is_made_again(open_ranker, sql):
+    ranker = open_ranker()
+    first = ranker.rank("shoes", ITEMS, id="first")
+    end = (
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where application_name = 'clickbandit' and pid != pg_backend_pid()"
+    )
+    assert (True,) in sql(end)
+    assert ranker.rank("shoes", ITEMS, id="first").items == first.items
+    assert ranker.stats().impressions == 1
+    assert ranker.queries().total == 1
+
+
+def test_a_worker_that_dies_leaves_nothing_locked(open_ranker, url):
+    """Its connection ends, and with it the transaction."""
+    ranker = open_ranker()
+    ranker.rank("shoes", ITEMS)
+    dying = psycopg.connect(url)
+    dying.execute("select * from queries for update")
+    threading.Timer(0.3, dying.close).start()
+    started = time.monotonic()
+    assert ranker.rank("shoes", ITEMS).source == "policy"
+    assert time.monotonic() - started >= 0.2
+
+
+def test_workers_that_start_at_once_make_the_tables_once(url):
+    rankers: list[Ranker] = []
+    threads = [
+        threading.Thread(target=lambda: rankers.append(Ranker(url, policy="random"))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(rankers) == 4
+    for ranker in rankers:
+        ranker.close()
+
+
+def test_tables_of_something_else_are_refused(url, sql, open_ranker):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("create table queries (name text)")
+    with pytest.raises(InputError, match="found other tables"):
+        open_ranker()
+
+
+def test_a_database_that_is_not_there(url):
+    with pytest.raises(InputError, match="cannot be used as a store"):
+        Ranker("postgresql://nobody@/nothing?host=/nowhere", policy="random")
