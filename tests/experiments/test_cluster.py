@@ -56,6 +56,13 @@ def test_results_are_those_of_a_run_here(
     assert sum(steps) == plan.steps
 
 
+def test_users_who_change_are_the_same_there(cluster: LocalCluster, tmp_path: Path) -> None:
+    size: dict[str, Any] = {**OPTIONS, "runs": 1, "drift": [5000, 20_000], "delay": 7, "flip": 0.1}
+    plan = Plan(QUERIES, grid(["ranked-exp3"], QUERIES, ["CM", "PBM"], **size))
+    there = table(tmp_path / "there", plan, cluster=cluster.scheduler_address)
+    assert there.equals(table(tmp_path / "here", plan))
+
+
 def test_what_was_begun_here_is_finished_there(
     cluster: LocalCluster, plan: Plan, here: Any, tmp_path: Path
 ) -> None:

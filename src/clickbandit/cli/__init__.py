@@ -2,7 +2,15 @@
 
 import sys
 
-from clickbandit.cli import listing, logs, reproduce, serve, simulate  # noqa: F401  (each brings its commands)
+from clickbandit.cli import (  # noqa: F401  (each brings its commands)
+    compare,
+    listing,
+    logs,
+    report,
+    reproduce,
+    serve,
+    simulate,
+)
 from clickbandit.cli._shared import app
 from clickbandit.errors import InputError
 

@@ -1,15 +1,14 @@
-"""Commands for the paper's experiments: run them and draw them, or only draw them again."""
+"""The command for the paper's experiments."""
 
 import shutil
-import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickbandit.cli._shared import app, known_models, policy_list, whole_number
+from clickbandit.cli._experiments import Cluster, Restart, Seed, Threads, stoppable
+from clickbandit.cli._shared import Positions, app, known_models, policy_list, whole_number
 from clickbandit.cli.logs import Format
 from clickbandit.errors import InputError
 
@@ -46,7 +45,7 @@ def reproduce(
         str | None, typer.Option(help="Policies, apart by commas.", show_default="the paper's")
     ] = None,
     models: Annotated[str, typer.Option(help="Click models, apart by commas.")] = "CM,PBM",
-    positions: Annotated[int, typer.Option(help="How many items a list shows.")] = 5,
+    positions: Positions = 5,
     items: Annotated[
         int | None, typer.Option(help="With a log: each query's most attractive items.", show_default="10")
     ] = None,
@@ -54,23 +53,14 @@ def reproduce(
         int | None,
         typer.Option(help="With a log: the most frequent queries.", show_default="20, paper: 60"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
+    seed: Seed = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Results and report.", show_default="reproduction-SCALE"),
     ] = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Throw away the results in the folder, and start anew.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Run on the Dask scheduler at this address, such as tcp://host:8786.",
-            show_default="this machine",
-        ),
-    ] = None,
+    restart: Restart = False,
+    threads: Threads = None,
+    cluster: Cluster = None,
 ) -> None:
     """Reproduce the paper's experiments: a search log, click models, runs, figures and a report.
 
@@ -78,10 +68,7 @@ def reproduce(
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
     from clickbandit.experiments.discussion import plan_discussion
-    from clickbandit.experiments.folder import Folder
     from clickbandit.experiments.reproduction import POLICIES, SCALES, has_discussion, plan_reproduction
-    from clickbandit.experiments.running import run
-    from clickbandit.progress import progress_bar
     from clickbandit.registry import suggestion
 
     if scale not in SCALES:
@@ -107,69 +94,42 @@ def reproduce(
     names = known_models([name.strip() for name in models.split(",")])
     folder = out or Path(f"reproduction-{scale}")
     discussed = has_discussion(chosen, names)
-    opened: list[Folder] = []
-    try:
-        with ExitStack() as stack:
-            input, entries, made_log = _queries(
-                queries,
-                log,
-                format,
-                models=names,
-                top_queries=top_queries or SCALES[scale].top_queries,
-                items=items or 10,
-                seed=seed,
-                known=None if restart else folder,
-                scratch=Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clickbandit-"))),
-            )
-            plans = {
-                folder: plan_reproduction(
-                    entries,
-                    scale,
-                    policies=chosen,
-                    models=names,
-                    steps=numbers["--steps"],
-                    runs=numbers["--runs"],
-                    positions=positions,
-                    seed=seed,
-                    input=input,
-                    discussion=discussed,
-                )
-            }
-            if discussed:
-                plans[folder / DISCUSSION] = plan_discussion(SCALES[scale].discussion, seed=seed)
-            for path, plan in plans.items():
-                _ = plan.problems  # wrong settings are found before anything is written
-                opened.append(stack.enter_context(Folder.open(path, plan, restart=restart)))
-                if opened[-1].damaged:
-                    print(f"{opened[-1].damaged:,} damaged results in {path} are run again", file=sys.stderr)
-            if made_log:
-                shutil.move(made_log, folder / GENERATED)
-            units = plans[folder].units
-            print(
-                f"{len(chosen)} policies on {', '.join(names)} of {len(entries):,} queries: {len(units):,} runs of "
-                f"{units[0].steps:,} steps{', and the discussion' if discussed else ''}, in {folder}"
-            )
-            done = sum(part.steps_done for part in opened)
-            with progress_bar(sum(plan.steps for plan in plans.values()), "simulating", done=done) as advance:
-                for part in opened:
-                    run(part, threads=threads, cluster=cluster, progress=advance)
-            for part in opened:
-                part.finish()
-        _draw(folder)
-    except KeyboardInterrupt:
-        finished = sum(len(part.finished) for part in opened)
-        total = sum(len(part.plan.units) for part in opened)
-        what = f"{finished:,} of {total:,} runs are done" if opened else "nothing was run yet"
-        print(f"clickbandit: stopped; {what}, and the same command goes on from there", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
-@app.command()
-def report(
-    results: Annotated[Path, typer.Argument(metavar="FOLDER", help="Results that reproduce left.")],
-) -> None:
-    """Draw the report of finished results again, without running anything."""
-    _draw(results)
+    with stoppable() as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
+        input, entries, made_log = _queries(
+            queries,
+            log,
+            format,
+            models=names,
+            top_queries=top_queries or SCALES[scale].top_queries,
+            items=items or 10,
+            seed=seed,
+            known=None if restart else folder,
+            scratch=Path(scratch),
+        )
+        plan = plan_reproduction(
+            entries,
+            scale,
+            policies=chosen,
+            models=names,
+            steps=numbers["--steps"],
+            runs=numbers["--runs"],
+            positions=positions,
+            seed=seed,
+            input=input,
+            discussion=discussed,
+        )
+        experiments.open(folder, plan, restart=restart)
+        if discussed:
+            small = plan_discussion(SCALES[scale].discussion, seed=seed)
+            experiments.open(folder / DISCUSSION, small, restart=restart)
+        if made_log:
+            shutil.move(made_log, folder / GENERATED)
+        print(
+            f"{len(chosen)} policies on {', '.join(names)} of {len(entries):,} queries: {len(plan.units):,} runs of "
+            f"{plan.units[0].steps:,} steps{', and the discussion' if discussed else ''}, in {folder}"
+        )
+        experiments.run(threads=threads, cluster=cluster)
+        draw_reproduction(folder)
 
 
 def _queries(
@@ -217,7 +177,7 @@ def _queries(
     return input, learned, made
 
 
-def _draw(folder: Path) -> None:
+def draw_reproduction(folder: Path) -> None:
     """Write the report of finished results, and print what came out."""
     from clickbandit.experiments.folder import load_results
     from clickbandit.report.claims import discussion_claims, paper_claims

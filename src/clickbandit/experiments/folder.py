@@ -30,9 +30,8 @@ from clickbandit.errors import InputError
 from clickbandit.experiments.log import line_of, lines_of, read_log
 from clickbandit.experiments.manifest import MANIFEST, describe, differences, misfits, read_manifest, some
 from clickbandit.experiments.plan import Plan, Unit, digest_of, digest_of_queries
-from clickbandit.kernel import FloatArray
 from clickbandit.queries import Query, load_queries, save_queries
-from clickbandit.simulation.simulate import window_ends
+from clickbandit.simulation.simulate import Outcome, window_ends
 from clickbandit.simulation.trace import COLUMNS
 
 QUERIES, LOG, RESULTS, LOCK = "queries.json", "runs.log", "results.parquet", ".lock"
@@ -41,7 +40,8 @@ _SYNC_EVERY = 1.0  # seconds
 _WHAT_TO_DO = "give another folder, or start anew with --restart, which throws them away"
 
 Record = dict[str, Any]
-"""A line of the log: `unit`, what was run; `regret` and `clicks`, a step, by window."""
+"""A line of the log: `unit`, what was run; `regret` and `clicks`, a step, by window; `seconds`, the time on a core,
+which is no result and in no table of them."""
 
 
 class Results(NamedTuple):
@@ -51,6 +51,8 @@ class Results(NamedTuple):
     """Columns policy, model, query, run, step, regret, clicks: a row for each run and window."""
     queries: list[Query]
     manifest: dict[str, Any]
+    ns_a_step: dict[tuple[str, str], float]
+    """For each model and policy, how many nanoseconds on a core a step took where it was run: others each time."""
 
 
 class Folder:
@@ -91,9 +93,14 @@ class Folder:
         """The steps of all finished units."""
         return sum(unit.steps for unit in self.finished)
 
-    def add(self, unit: Unit, regret: FloatArray, clicks: FloatArray) -> None:
+    def add(self, unit: Unit, outcome: Outcome) -> None:
         """Keep what a unit came to, at once."""
-        record = {"unit": self.plan.identity(unit), "regret": regret.tolist(), "clicks": clicks.tolist()}
+        record = {
+            "unit": self.plan.identity(unit),
+            "regret": outcome.regret.tolist(),
+            "clicks": outcome.clicks.tolist(),
+            "seconds": outcome.seconds,
+        }
         line = line_of(record)
         with self._one_at_a_time:
             self._log.write(line)
@@ -166,7 +173,8 @@ def load_results(path: str | Path) -> Results:
         )
     if digest_of(record["unit"] for record in by_name.values()) != manifest["plan"]:
         raise InputError(_misfit(folder, records, manifest))
-    return Results(_table(list(by_name.values()), manifest), queries, manifest)
+    finished = list(by_name.values())
+    return Results(_table(finished, manifest), queries, manifest, _ns_a_step(finished))
 
 
 def _name(record: Record) -> tuple[Any, ...]:
@@ -198,6 +206,17 @@ def _table(records: list[Record], manifest: Mapping[str, Any]) -> pa.Table:
     numbers = {name: np.concatenate([record[name] for record in records]) for name in ("regret", "clicks")}
     columns = {name: spread(name) for name in ("policy", "model", "query", "run")}
     return pa.table({**columns, "step": np.concatenate(ends), **numbers}, schema=COLUMNS)
+
+
+def _ns_a_step(records: Sequence[Record]) -> dict[tuple[str, str], float]:
+    seconds: dict[tuple[str, str], float] = {}
+    steps: dict[tuple[str, str], int] = {}
+    for record in records:
+        unit = record["unit"]
+        key = unit["model"], unit["policy"]
+        seconds[key] = seconds.get(key, 0.0) + record["seconds"]
+        steps[key] = steps.get(key, 0) + unit["steps"]
+    return {key: 1e9 * seconds[key] / steps[key] for key in seconds}
 
 
 # --- files --------------------------------------------------------------------------------------------------

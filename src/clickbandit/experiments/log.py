@@ -17,7 +17,7 @@ def line_of(record: Mapping[str, Any]) -> bytes:
     """A record as a line of the log.
 
     >>> line_of({"a": 1})
-    b'dd9ac9ea {"a": 1}\\n'
+    b'fba18e97 {"a": 1}\\n'
     """
     return _with_checksum(json.dumps(record).encode())
 

@@ -13,6 +13,8 @@ from clickbandit.logs import choose_queries, count_log, fit
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method
 
+KIND = "reproduction"
+"""What the manifest of a reproduction says it is."""
 POLICIES = (
     "batchrank:variant=experiment",
     "batchrank",
@@ -84,7 +86,8 @@ def plan_reproduction(
         "seed": seed,
     }
     units = grid(policies, queries, models, method=SCALES[scale].method, **size)
-    return Plan(queries, units, {"scale": scale, "input": dict(input), "discussion": discussion, **size})
+    how = {"kind": KIND, "scale": scale, "input": dict(input), "discussion": discussion}
+    return Plan(queries, units, {**how, **size})
 
 
 def has_discussion(policies: Sequence[str], models: Sequence[str]) -> bool:

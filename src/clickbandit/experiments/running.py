@@ -37,15 +37,12 @@ def run(
             problems[unit].try_out()
         tried.add((unit.policy, unit.model))
 
-    def keep(unit: Unit, outcome: Outcome) -> None:
-        folder.add(unit, outcome.regret, outcome.clicks)
-
     if cluster is None:
-        _run_here(units, problems, keep, threads or len(os.sched_getaffinity(0)), progress)
+        _run_here(units, problems, folder.add, threads or len(os.sched_getaffinity(0)), progress)
     else:
         from clickbandit.experiments.cluster import run_on_cluster
 
-        run_on_cluster(cluster, folder.plan, units, keep, progress)
+        run_on_cluster(cluster, folder.plan, units, folder.add, progress)
 
 
 def _run_here(

@@ -29,6 +29,7 @@ async function draw(chart) {
   });
   chart.finalize?.();
   chart.finalize = result.finalize;
+  chart.view = result.view;
 }
 
 const charts = [...document.querySelectorAll(".chart")];
@@ -43,6 +44,19 @@ document.querySelectorAll("button.key").forEach((key) =>
     charts.forEach(draw);
   }),
 );
+
+// A policy's lines stand out while its key is pointed at, in charts that know how.
+function focus(name) {
+  charts.forEach((chart) => {
+    const signals = Object.keys(chart.view?.getState({signals: (signal) => signal === "chosen"}).signals ?? {});
+    if (signals.length) chart.view.signal("chosen", name).run();
+  });
+}
+document.querySelectorAll("button.key").forEach((key) => {
+  ["pointerenter", "focus"].forEach((kind) => key.addEventListener(kind, () => focus(key.dataset.name)));
+  ["pointerleave", "blur"].forEach((kind) => key.addEventListener(kind, () => focus("")));
+});
+
 document.querySelectorAll("button.scale").forEach((button) =>
   button.addEventListener("click", () => {
     const figure = button.closest("figure");

@@ -6,7 +6,7 @@ specification. What comes from elsewhere is escaped here, and nowhere else: `Htm
 
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -74,6 +74,31 @@ def table(rows: Sequence[Mapping[str, object]]) -> Html:
 
 def _shown(value: object) -> object:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def settings_table(settings: Mapping[str, Any]) -> Html:
+    """Settings as a table; settings in settings have lines of their own."""
+    return table([{"setting": name, "value": value} for name, value in _flat(settings)])
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Settings in settings as lines of their own, lists as texts."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}: ")
+        elif isinstance(value, (list, tuple)):
+            yield f"{above}{name}", ", ".join(map(str, value))
+        else:
+            yield f"{above}{name}", f"{value:,}" if type(value) is int else str(value)
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    """So many things, in words.
+
+    >>> counted(1, "query", "queries"), counted(2000, "run")
+    ('1 query', '2,000 runs')
+    """
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def sample(look: Look) -> Html:

@@ -49,10 +49,14 @@ def printed(
     across: int,
     inches: float,
     height: int = 110,
+    labels: int = 0,
     legend: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """Panels, so many side by side, as one figure in each format: svg, pdf and png."""
-    width = int((inches * _DOTS - _TITLE - _BETWEEN * (across - 1)) / across - _BESIDE)
+    """Panels, so many side by side, as one figure in each format: svg, pdf and png.
+
+    To the right of each panel so many pixels are left for labels.
+    """
+    width = int((inches * _DOTS - _TITLE - _BETWEEN * (across - 1)) / across - _BESIDE - labels)
     spec = {
         "concat": [_sized(panel, width, height, first=i % across == 0) for i, panel in enumerate(panels)],
         "columns": across,

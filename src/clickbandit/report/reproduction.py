@@ -34,7 +34,7 @@ from clickbandit.report.claims import (
 )
 from clickbandit.report.curves import curves
 from clickbandit.report.looks import Look, looks, plain
-from clickbandit.report.page import Html, element, figure, table, write_page
+from clickbandit.report.page import Html, counted, element, figure, settings_table, table, write_page
 from clickbandit.report.printing import COLUMN, PAGE, save_figure
 from clickbandit.report.simulated import totals_table
 
@@ -106,7 +106,7 @@ def write_reproduction(
         *_bound(found, queries, positions),
         *(_discussion(discussion) if discussion is not None else ()),
         element("h2", "How it was made"),
-        table([{"setting": name, "value": value} for name, value in _flat(settings)]),
+        settings_table(settings),
     ]
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
@@ -129,9 +129,9 @@ def _what_was_run(results: pa.Table, queries: Sequence[Query], positions: int) -
     steps = max(results["step"].unique().to_pylist())
     names = {"CM": "cascade model (CM)", "PBM": "position-based model (PBM)"}
     text = (
-        f"{_count(len(policies), 'policy', 'policies')} in the {' and the '.join(names.get(m, m) for m in models)} of "
-        f"{_count(len(shown), 'query', 'queries')}: {number} items for {_count(positions, 'position')}, "
-        f"{_count(len(runs), 'run')} of {steps:,} steps each, as in section 6 of "
+        f"{counted(len(policies), 'policy', 'policies')} in the {' and the '.join(names.get(m, m) for m in models)} of "
+        f"{counted(len(shown), 'query', 'queries')}: {number} items for {counted(positions, 'position')}, "
+        f"{counted(len(runs), 'run')} of {steps:,} steps each, as in section 6 of "
     )
     return element(
         "p",
@@ -142,13 +142,9 @@ def _what_was_run(results: pa.Table, queries: Sequence[Query], positions: int) -
     )
 
 
-def _count(number: int, one: str, more: str = "") -> str:
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
-
-
 def _claims(claims: Sequence[Claim]) -> _Parts:
     n = {holds: sum(claim.holds is holds for claim in claims) for holds in _MARKS}
-    text = f"Of {_count(len(claims), 'claim')}, {n[True]} hold here, {n[False]} do not"
+    text = f"Of {counted(len(claims), 'claim')}, {n[True]} hold here, {n[False]} do not"
     text += f", and {n[None]} cannot be told from these results." if n[None] else "."
     yield element("p", text)
     entries = []
@@ -179,7 +175,7 @@ def _limits(results: pa.Table) -> _Parts:
         )
     if runs < PAPER_RUNS:
         wide = "there are no intervals" if runs == 1 else "intervals are wide"
-        limits.append(f"Each was run {_count(runs, 'time')}, not {PAPER_RUNS}: {wide}.")
+        limits.append(f"Each was run {counted(runs, 'time')}, not {PAPER_RUNS}: {wide}.")
     if queries < PAPER_QUERIES:
         limits.append(
             f"There are {queries:,} queries, not {PAPER_QUERIES}: averages depend on which they are."
@@ -278,8 +274,8 @@ def _bound(found: paper.Found, queries: Sequence[Query], positions: int) -> _Par
     telling = sum(row["bound"] < row["most"] for row in finite)
     text = (
         f"The regret of BatchRank as printed is at most {share:.2g} of what Theorem 1 allows. The bound is about how "
-        f"regret grows, not about how large it is: on {telling} of {_count(len(finite), 'problem')} it is below what a "
-        "policy loses that never gets a click."
+        f"regret grows, not about how large it is: on {telling} of {counted(len(finite), 'problem')} it is below what "
+        "a policy loses that never gets a click."
     )
     if len(finite) < len(rows):
         text += f" On {len(rows) - len(finite)} more there is none, as two of the items to be told apart are alike."
@@ -319,14 +315,3 @@ def _with(tooltip: Tooltip, panels: Mapping[str, Spec]) -> dict[str, tuple[Spec,
 def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
     models = dict.fromkeys(row["model"] for row in rows)
     return {model: [row for row in rows if row["model"] == model] for model in models}
-
-
-def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Settings in settings as lines of their own, lists as texts."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{name}: ")
-        elif isinstance(value, (list, tuple)):
-            yield f"{above}{name}", ", ".join(map(str, value))
-        else:
-            yield f"{above}{name}", f"{value:,}" if type(value) is int else str(value)

@@ -1,0 +1,150 @@
+"""Who wins a comparison: places by click model, and standings over all of them.
+
+On each click model policies are ranked by their mean regret. Models differ in how much regret there is to have, so
+over all of them a policy is measured by how many times the least regret it has on each: **overall** by the geometric
+mean of these, and **in the worst case** by the largest. The least regret is that of the best policy which is told
+nothing of the users but their clicks.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from clickbandit.intervals import Interval
+from clickbandit.queries import Query, best_list
+from clickbandit.report.totals import totals, units
+
+NEAR = 0.01
+"""A run ends near the best list if it loses no more than this share of the best reward in its last window."""
+_LEAST = 1e-12  # to divide by where there is no regret at all
+
+
+class Place(NamedTuple):
+    """A policy on a click model."""
+
+    model: str
+    policy: str
+    rank: int | None
+    """None for a yardstick, which learns nothing."""
+    regret: Interval
+    """Over all steps: the mean over queries, with its 95% interval over runs."""
+    times: float
+    """How many times the least regret on this model it is."""
+    near: float
+    """The share of runs, on all queries, that end near the best list."""
+    runs: int
+
+
+class Standing(NamedTuple):
+    """A policy over all click models."""
+
+    policy: str
+    rank: int | None
+    """Overall; None for a yardstick, and for what was not run on every model."""
+    times: dict[str, float]
+    """By model: how many times the least regret."""
+    mean: float
+    """Their geometric mean."""
+    worst: float
+    """The largest of them."""
+    worst_model: str
+
+
+def places(
+    table: pa.Table,
+    queries: Sequence[Query],
+    positions: int,
+    *,
+    yardsticks: Collection[str] = (),
+    told: Collection[str] = (),
+) -> list[Place]:
+    """By model, in the order of the results, and by increasing regret, yardsticks last.
+
+    Policies in `told` know more of the users than their clicks.
+    """
+    near = _near(table, queries, positions)
+    found = []
+    by_model: dict[str, list[Place]] = {}
+    for total in totals(table):
+        place = Place(
+            total.model, total.policy, None, total.regret, 0.0, near[total.model, total.policy], total.runs
+        )
+        by_model.setdefault(total.model, []).append(place)
+    for mine in by_model.values():
+        mine.sort(key=lambda place: (place.policy in yardsticks, place.regret.mean))
+        learning = [place for place in mine if place.policy not in yardsticks]
+        equal = [place for place in learning if place.policy not in told] or learning or mine
+        least = max(min(place.regret.mean for place in equal), _LEAST)
+        for rank, place in enumerate(mine, 1):
+            ranked = rank if place in learning else None
+            found.append(place._replace(rank=ranked, times=place.regret.mean / least))
+    return found
+
+
+def _near(table: pa.Table, queries: Sequence[Query], positions: int) -> dict[tuple[str, str], float]:
+    """For each model and policy, the share of runs that end near the best list."""
+    by_name = {query.query: query for query in queries}
+    finished = units(table)
+    pairs = zip(finished["model"].to_pylist(), finished["query"].to_pylist(), strict=True)
+    # users who drift only change their minds about which item is which, and the best reward stays the same
+    best = np.array([best_list(by_name[query].model(model), positions)[1] for model, query in pairs])
+    near = (finished["last_regret"].to_numpy() <= NEAR * best).astype(float)
+    shares = finished.append_column("near", pa.array(near))
+    shares = shares.group_by(["model", "policy"], use_threads=False).aggregate([("near", "mean")])
+    return {(row["model"], row["policy"]): row["near_mean"] for row in shares.to_pylist()}
+
+
+def standings(found: Sequence[Place]) -> list[Standing]:
+    """The policies from the best overall to the worst; then those that were not run on every model, then yardsticks."""
+    models = dict.fromkeys(place.model for place in found)
+    by_policy: dict[str, dict[str, Place]] = {}
+    for place in found:
+        by_policy.setdefault(place.policy, {})[place.model] = place
+    unranked = []
+    for policy, mine in by_policy.items():
+        times = {model: mine[model].times for model in models if model in mine}
+        mean = math.exp(float(np.log(np.maximum(list(times.values()), _LEAST)).mean()))
+        worst = max(times, key=times.__getitem__)
+        unranked.append(Standing(policy, None, times, mean, times[worst], worst))
+
+    def order(standing: Standing) -> tuple[bool, bool, float]:
+        yardstick = all(place.rank is None for place in by_policy[standing.policy].values())
+        return yardstick, len(standing.times) < len(models), standing.mean
+
+    unranked.sort(key=order)
+    return [
+        standing if any(order(standing)[:2]) else standing._replace(rank=rank)
+        for rank, standing in enumerate(unranked, 1)
+    ]
+
+
+def best_overall(found: Sequence[Standing]) -> Standing | None:
+    """The policy with the least geometric mean, of those that were run on every model."""
+    return min(_ranked(found), key=lambda standing: standing.mean, default=None)
+
+
+def best_in_the_worst_case(found: Sequence[Standing]) -> Standing | None:
+    """The one whose worst model is least bad."""
+    return min(_ranked(found), key=lambda standing: standing.worst, default=None)
+
+
+def _ranked(found: Sequence[Standing]) -> list[Standing]:
+    return [standing for standing in found if standing.rank is not None]
+
+
+def verdict(found: Sequence[Standing]) -> list[str]:
+    """Who is best, in sentences."""
+    overall, safest = best_overall(found), best_in_the_worst_case(found)
+    if overall is None or safest is None:
+        return []
+    if len(overall.times) == 1:
+        return [f"The least regret: {overall.policy}"]
+    return [
+        f"Best overall: {overall.policy}, with {overall.mean:.2f} times the least regret on a model, in the geometric "
+        f"mean over {len(overall.times)} models",
+        f"Best in the worst case: {safest.policy}, with at most {safest.worst:.2f} times the least regret, in "
+        f"{safest.worst_model}",
+    ]
