@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster
 
-from clickbandit import CascadeModel, InputError, PositionBasedModel, Query
+from clickbandit import CascadeModel, InputError, PositionBasedModel, Query, cli, save_queries
 from clickbandit import cluster as way_to_cluster
 from clickbandit.experiments import cluster as on_cluster
 from clickbandit.experiments.folder import Folder
@@ -142,3 +143,31 @@ def test_a_cluster_that_is_not_there_gets_a_sentence(
     monkeypatch.setattr(way_to_cluster, "CONNECTING", 0.2)
     with pytest.raises(InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
         table(tmp_path, plan, cluster="tcp://127.0.0.1:9")
+
+
+def test_the_command_writes_the_same_with_and_without_a_cluster(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_queries("queries.json", QUERIES)
+    options = [
+        "--queries",
+        "queries.json",
+        "--positions",
+        "2",
+        "--policies",
+        "random",
+        "--steps",
+        "3000",
+        "--runs",
+        "2",
+    ]
+    written = []
+    for folder, more in (("here", []), ("there", ["--cluster", cluster.scheduler_address])):
+        monkeypatch.setattr(sys, "argv", ["clickbandit", "reproduce", *options, "--out", folder, *more])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code
+        written.append((Path(folder) / "results.parquet").read_bytes())
+        assert f"report: {folder}/report.html" in capsys.readouterr().out
+    assert written[0] == written[1]

@@ -251,6 +251,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         pass
 
 
+def test_a_full_disk_gets_a_sentence(tmp_path: Path, whole: pa.Table) -> None:
+    sentence = "cannot be written: No space left on device: mend that, and the same command goes on"
+    with Folder.open(tmp_path, plan()) as folder, open("/dev/full", "ab", buffering=0) as full:
+        folder._log.close()
+        folder._log = full
+        with pytest.raises(InputError, match=sentence):
+            run(folder)
+    assert make(tmp_path).equals(whole)
+
+
 # --- plans --------------------------------------------------------------------------------------------------
 
 

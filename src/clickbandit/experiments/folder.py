@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from errno import ENOSPC
 from io import FileIO
 from pathlib import Path
 from threading import Lock
@@ -102,8 +103,9 @@ class Folder:
             "seconds": outcome.seconds,
         }
         line = line_of(record)
-        with self._one_at_a_time:
-            self._log.write(line)
+        with self._one_at_a_time, writing(self.path / LOG):
+            if self._log.write(line) < len(line):
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
             self.finished[unit] = record
             if time.monotonic() - self._synced > _SYNC_EVERY:
                 os.fsync(self._log.fileno())
@@ -248,20 +250,36 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What hinders writing is told in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}: mend that, and the same command goes on from there"
+        ) from error
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file that is there in full or not at all, also if the machine stops."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    with writing(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        try:
+            write(Path(name))
+            os.chmod(name, 0o644)
+            _sync(name)
+            os.replace(name, path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def _sync(path: str | Path) -> None:
+    """Have the disk keep a file or folder before anything else is done."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        write(Path(name))
-        os.chmod(name, 0o644)
-        with open(name, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(name, path)
+        os.fsync(handle)
     finally:
-        Path(name).unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        os.close(handle)

@@ -158,6 +158,7 @@ def _written_whole(path: Path) -> Iterator[Callable[[str], object]]:
     try:
         with os.fdopen(handle, "wb") as raw, _packed(raw, path.suffix) as file:
             yield lambda text: file.write(text.encode())
+        os.chmod(part, 0o644)  # a temporary file is its owner's alone
         os.replace(part, path)
     finally:
         Path(part).unlink(missing_ok=True)
