@@ -7,7 +7,6 @@ goes where users look most, the next one where they look second most, and "the l
 look least.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies._base import Policy
 
 # --- what the policies are told -----------------------------------------------------------------------------
@@ -108,85 +107,3 @@ def describe_items(state: Any, high: FloatArray | None = None) -> list[dict[str,
             row["high"] = min(1.0, float(high[item]))
         rows.append(row)
     return rows
-
-
-# --- the likelihood of an item's attraction -----------------------------------------------------------------
-
-MOST_ITERATIONS = 64
-CLOSE = 1e-7
-"""Newton's method is done when it moves by less than this share: the next step would be the square of it."""
-NOWHERE = -1
-"""Stands for a position to be left out where none is."""
-
-
-@kernel
-def log_likelihood(
-    clicks: IntArray, displays: IntArray, examination: FloatArray, but: int, attraction: float
-) -> float:
-    """The sum of S_k log theta + (N_k - S_k) log(1 - kappa_k theta) over all positions k but one."""
-    total = 0.0
-    clicked = 0
-    for k in range(len(clicks)):
-        if k == but:
-            continue
-        clicked += clicks[k]
-        if displays[k] > clicks[k]:
-            missed = 1 - examination[k] * attraction
-            if missed <= 0:
-                return -math.inf
-            total += (displays[k] - clicks[k]) * math.log(missed)
-    if clicked > 0:
-        if attraction <= 0:
-            return -math.inf
-        total += clicked * math.log(attraction)
-    return total
-
-
-@slow_path
-def likeliest(clicks: IntArray, displays: IntArray, examination: FloatArray, but: int, start: float) -> float:
-    """The attraction in [0, 1] that makes an item's clicks at all positions but one the most probable.
-
-    Newton's method for `surplus` = 0, with a bisection wherever it would leave the bracket; 0 without any click.
-    """
-    if surplus(clicks, displays, examination, but, 0.0)[0] >= 0:
-        return 0.0
-    if surplus(clicks, displays, examination, but, 1.0)[0] <= 0:
-        return 1.0
-    low, high = 0.0, 1.0
-    attraction = start if 0 < start < 1 else 0.5
-    for _ in range(MOST_ITERATIONS):
-        excess, slope = surplus(clicks, displays, examination, but, attraction)
-        if excess > 0:
-            high = attraction
-        else:
-            low = attraction
-        step = excess / slope
-        attraction -= step
-        if abs(step) <= CLOSE * min(attraction, 1 - attraction):
-            break
-        if not low < attraction < high:
-            attraction = (low + high) / 2
-    return attraction
-
-
-@kernel
-def surplus(
-    clicks: IntArray, displays: IntArray, examination: FloatArray, but: int, attraction: float
-) -> tuple[float, float]:
-    """The sum of (N_k - S_k) kappa_k q / (1 - kappa_k q) - S_k at attraction q, and its slope, which is positive.
-
-    That is -q times the slope of the log-likelihood.
-    """
-    excess, slope = 0.0, 0.0
-    for k in range(len(clicks)):
-        if k != but:
-            excess -= clicks[k]
-            missed = displays[k] - clicks[k]
-            if missed > 0:
-                rest = 1 - examination[k] * attraction
-                if rest <= 0:
-                    return math.inf, math.inf
-                ratio = missed * examination[k] / rest
-                excess += ratio * attraction
-                slope += ratio / rest
-    return excess, slope

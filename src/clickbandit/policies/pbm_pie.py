@@ -24,20 +24,15 @@ from clickbandit.errors import InputError
 from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._common import draw_index, sort_by_decreasing
 from clickbandit.policies._pbm import (
-    CLOSE,
-    MOST_ITERATIONS,
-    NOWHERE,
     PBMPolicy,
     best,
     by_examination,
     describe_items,
     learn,
-    likeliest,
-    log_likelihood,
     read_examination,
     show,
-    surplus,
 )
+from clickbandit.policies._pbm_likelihood import highest_likely
 
 __all__ = ["PBMPIE", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 
@@ -144,56 +139,6 @@ def compute_bound(state: State, item: int) -> None:
         clicks, displays, state.examination, state.budget, state.estimate[item]
     )
     state.stale[item] = 0
-
-
-@slow_path
-def highest_likely(
-    clicks: IntArray, displays: IntArray, examination: FloatArray, budget: float, estimate: float
-) -> float:
-    """max{q in [0, 1]: sum_k N_k kl(S_k / N_k, kappa_k q) <= budget}, or the minimiser of the sum if it has none.
-
-    The sum is convex in q, so from any start above the root Newton's method comes down to it without passing it,
-    and a start below is carried above by the first step; a bisection keeps it in the bracket.
-    """
-    low = likeliest(clicks, displays, examination, NOWHERE, estimate)
-    most = likelihood_of_shares(clicks, displays, examination) - budget
-    if log_likelihood(clicks, displays, examination, NOWHERE, 1.0) >= most:
-        return 1.0
-    if log_likelihood(clicks, displays, examination, NOWHERE, low) <= most:
-        return low
-    high = 1.0
-    slope = surplus(clicks, displays, examination, NOWHERE, low)[
-        1
-    ]  # at the minimiser: of q times the derivative
-    # by the normal approximation; without a click -log(1 - x) >= x, so the start is above the root
-    q = low + math.sqrt(2 * budget * low / slope) if low > 0 else budget / slope
-    for _ in range(MOST_ITERATIONS):
-        if not low < q < high:
-            q = (low + high) / 2
-        excess = most - log_likelihood(clicks, displays, examination, NOWHERE, q)
-        slope = surplus(clicks, displays, examination, NOWHERE, q)[0] / q
-        if excess > 0:
-            high = q
-        else:
-            low = q
-        if 0 < slope < math.inf:
-            q -= excess / slope
-            if abs(excess / slope) <= CLOSE * min(q, 1 - q):
-                break
-    return q
-
-
-@kernel
-def likelihood_of_shares(clicks: IntArray, displays: IntArray, examination: FloatArray) -> float:
-    """The highest log-likelihood if attraction could differ by position: it were S_k / (N_k kappa_k) at k."""
-    total = 0.0
-    for k in range(len(clicks)):
-        if clicks[k] > 0:
-            total += clicks[k] * math.log(clicks[k] / (displays[k] * examination[k]))
-        if displays[k] > clicks[k]:
-            missed = displays[k] - clicks[k]
-            total += missed * math.log(missed / displays[k])
-    return total
 
 
 @kernel

@@ -31,11 +31,10 @@ from clickbandit.policies._pbm import (
     by_examination,
     describe_items,
     learn,
-    likeliest,
-    log_likelihood,
     read_examination,
     show,
 )
+from clickbandit.policies._pbm_likelihood import likeliest, log_likelihood
 from clickbandit.policies._sampling import draw_beta
 
 __all__ = ["PBMTS", "State", "best", "describe", "init", "memo_size", "rank", "update"]

@@ -2,9 +2,9 @@
 
 It believes in the position-based model, and is told how often users examine each position. An item shown N times was
 examined some M times, the sum of the examination of the positions where it stood, so clicks / M estimates its
-attraction whatever these positions were; the bound above is Hoeffding's. The highest bound goes to the position that
-users examine most. Its regret is O(log T), though not the least possible: it learns as much from a display where few
-look as if many did. In other click models it has no guarantee.
+attraction whatever these positions were; the bound above it is Hoeffding's. The highest bound goes to the position that
+users examine most. Its regret is O(log T), though not the least possible: Hoeffding's bounds are as wide for items that
+are hardly ever clicked. In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
 by decreasing examination; any other order is only another numbering (see `_pbm`).
