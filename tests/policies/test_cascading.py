@@ -455,7 +455,7 @@ def regret_around_a_change(policy: str, number: int, steps: int) -> tuple[float,
     )
     run = Run(before, seed=4, run=number)
     settled, _ = run.advance(steps // 2)
-    run.problem = after
+    run._periods = after.periods(4)
     return settled, run.advance(steps // 2)[0]
 
 
