@@ -181,8 +181,10 @@ def test_to_be_stopped_loses_nothing(folder):
     stop = threading.Event()
 
     def client(number: int, port: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            ask_until_stopped(number, connection)
 
+    def ask_until_stopped(number: int, connection: http.client.HTTPConnection) -> None:
         def post(path, body):
             connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
             response = connection.getresponse()
