@@ -108,6 +108,7 @@ def test_what_failed_is_as_if_it_had_not_been_asked(ranker, store):
     store.failing["save"] = "before"
     with pytest.raises(StoreError):
         ranker.settle(first.id)
+    assert ranker._core._engine.n_learners == 0
     for _ in range(3):
         assert ranker.rank("shoes", ITEMS).source == "fallback"
     store.failing.clear()
@@ -301,7 +302,7 @@ def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):
     file = folder / "mine.py"
     file.write_text((Path(__file__).parents[2] / "examples" / "my_policy.py").read_text())
     ranker = open_ranker(policy=f"{file}:EpsilonGreedy")
-    waiting, *_ = (ranker.rank("shoes", ITEMS) for _ in range(3))
+    waiting, other, _ = (ranker.rank("shoes", ITEMS) for _ in range(3))
     ranker.close()
     file.unlink()
     ranker = open_ranker()
@@ -312,6 +313,8 @@ def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):
     assert ranker.settle(waiting.id).outcome == "settled"
     ranker.reset("shoes")
     assert ranker.rank("shoes", ITEMS).source == "policy"
+    ranker.settle(other.id)
+    assert ranker.query("shoes").summary.learned == 0  # that list was another learner's
     ranker._core._engine._learners.clear()
     drive(ranker)
     assert ranker.query("shoes").generation == 3

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.live import AsyncRanker, Conflict, Event, Ranker, StoreError, Unknown
+from clickbandit.live import AsyncRanker, Conflict, Event, Ranker, StoreError, Unknown, engine
 from clickbandit.live.types import Closed, LimitReached
 from clickbandit.randomness import generators
 from live.conftest import only_sqlite
@@ -258,6 +258,15 @@ def test_many_that_are_due_at_once(open_ranker, clock):
     clock.now += WINDOW
     assert ranker.stats().settled == 1200
     assert all(ranker.verify(f"q{i}") for i in range(7))
+
+
+def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, monkeypatch):
+    monkeypatch.setattr(engine, "_MOST_DUE", 1)
+    ranker = open_ranker()
+    lists = [ranker.rank("shoes", ITEMS) for _ in range(20)]
+    clock.now += WINDOW
+    assert ranker.click(lists[-1].id, lists[-1].items[0]).verdict == "late"
+    assert ranker.stats().settled == 20
 
 
 def test_void_is_not_learned_from(open_ranker):

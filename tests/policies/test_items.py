@@ -139,6 +139,7 @@ def test_where_an_item_leaves_the_best_of_the_rest_moves_up(variant):
     page.settle()
     assert page.best() == [0.95, 0.7, 0.45]
     page.retire(1)
+    assert groups(page.module, page.state)[-1][2][-2:] == [2, 3]  # they had been eliminated, and are back
     page.settle()
     assert page.best() == [0.95, 0.45, 0.2]
     page.retire(0)
