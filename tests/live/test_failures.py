@@ -1,6 +1,7 @@
 """When the store or a policy fails: nothing is half done, lists are served in the order given, and it recovers."""
 
 import asyncio
+import itertools
 import logging
 import threading
 from pathlib import Path
@@ -295,6 +296,30 @@ def test_one_failing_policy_is_no_matter_for_others_in_the_batch(url, clock, cap
         asyncio.run(use())
     finally:
         Grumpy.fails = ""
+
+
+def test_a_policy_that_fails_in_the_middle_of_a_batch(url, clock, caplog):
+    """What the batch did before is done again, and what comes after goes on from there."""
+    caplog.set_level(logging.CRITICAL + 1)
+    calls = itertools.count(1)
+
+    class Moody(Grumpy):
+        @staticmethod
+        def rank(state, rng, ranking, memo):
+            Grumpy.rank(state, rng, ranking, memo)
+            if next(calls) == 40:
+                raise RuntimeError("not now")
+
+    async def use() -> None:
+        async with AsyncRanker(url, policy=Moody(), positions=3, clock=clock) as ranker:
+            lists = await asyncio.gather(*[ranker.rank("shoes", ITEMS) for _ in range(60)])
+            assert [shown.source for shown in lists].count("fallback") == 1
+            stats = await ranker.stats()
+            assert (stats.impressions, stats.batches < 10) == (59, True)
+            assert (await ranker.query("shoes")).records == 60
+            assert await ranker.verify("shoes")
+
+    asyncio.run(use())
 
 
 def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):

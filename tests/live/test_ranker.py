@@ -266,6 +266,8 @@ def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, m
     lists = [ranker.rank("shoes", ITEMS) for _ in range(20)]
     clock.now += WINDOW
     assert ranker.click(lists[-1].id, lists[-1].items[0]).verdict == "late"
+    with pytest.raises(Conflict, match="is settled already"):
+        ranker.void(lists[-1].id)
     assert ranker.stats().settled == 20
 
 
