@@ -327,6 +327,7 @@ def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):
     file = folder / "mine.py"
     file.write_text((Path(__file__).parents[2] / "examples" / "my_policy.py").read_text())
     ranker = open_ranker(policy=f"{file}:EpsilonGreedy")
+    ranker.rank("shoes", ITEMS[:5])
     waiting, other, _ = (ranker.rank("shoes", ITEMS) for _ in range(3))
     ranker.close()
     file.unlink()
@@ -342,6 +343,6 @@ def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):
     assert ranker.query("shoes").summary.learned == 0  # that list was another learner's
     ranker._core._engine._learners.clear()
     drive(ranker)
-    assert ranker.query("shoes").generation == 3
+    assert ranker.query("shoes").generation == 4
     ranker.close()
     assert open_ranker().query("shoes").summary.learned == 5

@@ -64,8 +64,8 @@ from clickbandit.live.types import (
 )
 from clickbandit.live.views import holdout, summary
 
-_LEARNING = struct.Struct("<IIB")
-"""Before the list and the memo of an impression: the learner's generation, the version of its items, the positions."""
+_LEARNING = struct.Struct("<IB")
+"""Before the list and the memo of an impression: the version of the learner's items, and how many it shows."""
 _SNAPSHOT_RECORDS = 256
 """A snapshot is taken after so many records at least, and if it is large after as many as it has bytes / this."""
 
@@ -300,7 +300,7 @@ class Batch:
         self._append(row, records.RANK)
         ranking = learner.ranking
         names = learner.items
-        head = _LEARNING.pack(learner.generation, learner.version, len(ranking))
+        head = _LEARNING.pack(learner.version, len(ranking))
         return (
             POLICY,
             [names[item] for item in ranking.tolist()],
@@ -407,9 +407,7 @@ class Batch:
         """Tell the policy what became of a list of its own; whether it learned from that."""
         learner = self.learner(row)
         assert impression.learning is not None
-        generation, version, n = _LEARNING.unpack_from(impression.learning)
-        if generation != learner.generation:
-            return False
+        version, n = _LEARNING.unpack_from(impression.learning)
         at = _LEARNING.size
         ranking, memo = impression.learning[at : at + 2 * n], impression.learning[at + 2 * n :]
         complete = True

@@ -70,7 +70,7 @@ class Learner:
         self.generation = 0
         """How often it was started."""
         self.version = 0
-        """How often items came or went, ever."""
+        """How often it was started, or items came or went, ever."""
         self.positions = 0
         self.horizon = 0
         self.seed = 0
@@ -89,6 +89,7 @@ class Learner:
         """One that knows nothing, in place of one that cannot be loaded: it is to be started again."""
         self = cls(query, algorithms)
         self.number, self.generation = number, generation
+        self.version = number  # at least as much as any of the other's
         return self
 
     # --- what changes it ------------------------------------------------------------------------------------
