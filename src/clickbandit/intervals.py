@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray
+if TYPE_CHECKING:
+    from clickbandit.kernel import FloatArray
 
 
 class Interval(NamedTuple):
@@ -18,7 +19,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def mean_interval(values: Sequence[float] | FloatArray, least: float = -math.inf) -> Interval:
+def mean_interval(values: "Sequence[float] | FloatArray", least: float = -math.inf) -> Interval:
     """The mean of independent values with Student's interval, cut off at the least that it can be.
 
     >>> [round(value, 3) for value in mean_interval([1.0, 2.0, 3.0])]

@@ -525,8 +525,8 @@ def test_bodies_that_are_too_large(service):
     for body in (fits + b" " * (MOST_BYTES - len(fits) + 1), b"x" * (MOST_BYTES * 4)):
         answer = service.post("/v1/rank", body)
         assert answer.status == 413
-        assert "at most 1,048,576 bytes" in answer.detail
-    chunks = (b" " * 2**16 for _ in range(20))  # of unknown length
+        assert "at most 2,097,152 bytes" in answer.detail
+    chunks = (b" " * 2**16 for _ in range(40))  # of unknown length
     assert service.send("POST", "/v1/rank", chunks, content_type="application/json").status == 413
     chunks = iter([fits[:10], fits[10:]])
     assert service.send("POST", "/v1/rank", chunks, content_type="application/json").status == 200

@@ -1,10 +1,31 @@
-"""A ranker that learns from real clicks, embedded in a program or as a service, and loses nothing."""
+"""A ranker that learns from real clicks, embedded in a program or as a service, and loses nothing.
 
-from clickbandit.live.ranker import AsyncRanker as AsyncRanker
-from clickbandit.live.ranker import Ranker as Ranker
+The names are imported when they are first used, so that a client of the service need not wait for numba.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
 from clickbandit.live.types import Conflict as Conflict
 from clickbandit.live.types import Event as Event
 from clickbandit.live.types import Shown as Shown
 from clickbandit.live.types import StoreError as StoreError
 from clickbandit.live.types import Unknown as Unknown
 from clickbandit.live.types import Verdict as Verdict
+
+if TYPE_CHECKING:
+    from clickbandit.live.client import Client as Client
+    from clickbandit.live.ranker import AsyncRanker as AsyncRanker
+    from clickbandit.live.ranker import Ranker as Ranker
+
+_HOMES = {"AsyncRanker": "ranker", "Client": "client", "Ranker": "ranker"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -33,6 +33,7 @@ from clickbandit.live.requests import (
     SettleRequest,
     VerifyRequest,
     VoidRequest,
+    arrange,
 )
 from clickbandit.live.store import (
     FROZEN,
@@ -474,24 +475,6 @@ class Batch:
     def _verify(self, row: QueryRow) -> bool:
         """Whether the log from its beginning gives the same bytes as the learner that is in use."""
         return self._load(row, self._pending(row), True).to_bytes() == self.learner(row).to_bytes()
-
-
-def arrange(order: Sequence[str], request: RankRequest, positions: int) -> list[str]:
-    """The items of a request in this order, as many as there are positions, with its rules applied.
-
-    Items that are pinned beyond the end of a list that is too short stand last.
-    """
-    allowed = set(request.items) - request.excluded
-    free = iter(dict.fromkeys(item for item in order if item in allowed and item not in request.pinned))
-    length = min(positions, len(allowed))
-    places = list(range(length, 0, -1))
-    pinned: dict[int, str] = {}
-    for item, position in sorted(request.pinned.items(), key=lambda pin: (pin[1] > length, -pin[1])):
-        place = (
-            position if position <= length else next((place for place in places if place not in pinned), 0)
-        )
-        pinned[place] = item
-    return [pinned[place] if place in pinned else next(free) for place in range(1, length + 1)]
 
 
 def _share(id: str) -> float:

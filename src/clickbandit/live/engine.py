@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.batch import Batch, LearnerError, Rules, arrange
+from clickbandit.live.batch import Batch, LearnerError, Rules
 from clickbandit.live.learner import Learner
 from clickbandit.live.requests import (
     Click,
@@ -30,6 +30,7 @@ from clickbandit.live.requests import (
     Settings,
     SettleRequest,
     VoidRequest,
+    arrange,
 )
 from clickbandit.live.store import NewQuery, QueryRow, Store
 from clickbandit.live.types import Closed, EventVerdict, Shown, Source, StoreError, Verdict

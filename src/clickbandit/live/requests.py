@@ -173,6 +173,24 @@ def _check_rules(items: Sequence[str], pinned: dict[str, int], excluded: frozens
         check_name(item, "an excluded item")
 
 
+def arrange(order: Sequence[str], request: RankRequest, positions: int) -> list[str]:
+    """The items of a request in this order, as many as there are positions, with its rules applied.
+
+    Items that are pinned beyond the end of a list that is too short stand last.
+    """
+    allowed = set(request.items) - request.excluded
+    free = iter(dict.fromkeys(item for item in order if item in allowed and item not in request.pinned))
+    length = min(positions, len(allowed))
+    places = list(range(length, 0, -1))
+    pinned: dict[int, str] = {}
+    for item, position in sorted(request.pinned.items(), key=lambda pin: (pin[1] > length, -pin[1])):
+        place = (
+            position if position <= length else next((place for place in places if place not in pinned), 0)
+        )
+        pinned[place] = item
+    return [pinned[place] if place in pinned else next(free) for place in range(1, length + 1)]
+
+
 def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict:
     """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
     if isinstance(event, Verdict):

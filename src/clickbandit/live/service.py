@@ -28,7 +28,7 @@ from clickbandit.live.openapi import document
 from clickbandit.live.ranker import AsyncRanker
 from clickbandit.live.types import Conflict, LimitReached, StoreError, Unknown
 
-MOST_BYTES = 2**20
+MOST_BYTES = 2**21
 """In a body."""
 MOST_REQUESTS = 1000
 """At the same time, so that memory is bounded when the store cannot keep up."""
