@@ -767,8 +767,14 @@ def test_metrics(open_service):
     service.get("/nowhere")
     found = metrics(service)
     lists = {key[1]: value for key, value in found.items() if key[0] == "clickbandit_lists_total"}
-    assert set(lists) == {"policy", "holdout"}
-    assert sum(lists.values()) == 40
+    assert lists == {
+        "policy": lists["policy"],
+        "holdout": 40 - lists["policy"],
+        "rules": 0,
+        "frozen": 0,
+        "fallback": 0,
+    }
+    assert 0 < lists["policy"] < 40
     assert found["clickbandit_events_total", "accepted"] == 40
     assert found["clickbandit_events_total", "unknown"] == 40
     assert found["clickbandit_requests_total", "/v1/rank", "200"] == 40

@@ -3,6 +3,7 @@
 import hmac
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
@@ -69,6 +70,7 @@ def read_keys(file: Path | None, environment: Mapping[str, str]) -> Keys:
     return keys
 
 
+@lru_cache(1000)
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches the host.
 

@@ -1,7 +1,9 @@
 """What Prometheus reads: counters of this process, and gauges of the store at the moment of reading."""
 
+import collections
 import os
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -14,7 +16,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from clickbandit.live.types import Shown, Stats, Verdict
+from clickbandit.live.types import EventVerdict, Shown, Source, Stats, Verdict
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a time for each series, which nobody reads
 
@@ -73,6 +75,8 @@ class Metrics:
         self._events = Counter(
             "clickbandit_events_total", "Events, by verdict", ["verdict"], registry=self._registry
         )
+        self._by_source = {source: self._lists.labels(source) for source in get_args(Source)}
+        self._by_verdict = {verdict: self._events.labels(verdict) for verdict in get_args(EventVerdict)}
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         if SHARED not in os.environ:
             ProcessCollector(registry=self._registry)
@@ -86,11 +90,11 @@ class Metrics:
         children[1].observe(seconds)
 
     def listed(self, shown: Shown) -> None:
-        self._lists.labels(shown.source).inc()
+        self._by_source[shown.source].inc()
 
     def judged(self, verdicts: Iterable[Verdict]) -> None:
-        for verdict in verdicts:
-            self._events.labels(verdict.verdict).inc()
+        for verdict, count in collections.Counter(verdict.verdict for verdict in verdicts).items():
+            self._by_verdict[verdict].inc(count)
 
     def text(self, stats: Stats | None) -> bytes:
         """Everything, with what the store says unless it says nothing."""

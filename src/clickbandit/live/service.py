@@ -1,7 +1,8 @@
 """The HTTP service: an ASGI application that routes, decodes, asks the ranker, and answers.
 
 Every request takes the same way, so that keys, limits, metrics and logs are in one place; what it can ask for is in
-`endpoints`. Written against ASGI itself: a framework's routing cost as much as all of the rest (docs/decisions/0008).
+`endpoints`. Written against ASGI itself: frameworks decode an address before they route it, and the name of a query may
+hold an encoded slash; and they take time (docs/decisions/0008-service.md).
 """
 
 import asyncio
