@@ -24,13 +24,19 @@ WINDOW = 1800
 
 
 @pytest.fixture
-def open_service(url, clock):
+def open_service(folder, clock):
     """Opens services on the test's store, and closes what the test leaves open."""
     with ExitStack() as stack:
 
         def open_(ranker=None, **settings):
             ranker = AsyncRanker(
-                **{"store": url, "policy": "random", "positions": 3, "clock": clock, **(ranker or {})}
+                **{
+                    "store": f"sqlite:///{folder}/clicks.db",
+                    "policy": "random",
+                    "positions": 3,
+                    "clock": clock,
+                    **(ranker or {}),
+                }
             )
             return stack.enter_context(serve(ranker, **settings))
 

@@ -1,5 +1,6 @@
 """`clickbandit serve`: what it refuses, what it says, and that being stopped loses nothing."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from clickbandit import InputError
 from clickbandit.live import Ranker
 from clickbandit.live.auth import Keys, Rates, read_keys
 from clickbandit.live.server import Options, serve
+from live.conftest import new_schema
 
 ITEMS = list("ABCDEF")
 KEY = "correct-horse-battery"
@@ -235,7 +238,100 @@ def test_to_be_stopped_loses_nothing(folder):
         assert all(ranker.verify(f"q{k}") for k in range(3))
 
 
+def test_to_be_stopped_at_once(folder):
+    with running(folder) as (process, _, _):
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+
+
 def test_one_process_has_the_file(folder):
     with running(folder) as (process, _, _):
         said = refusal(folder, store=f"sqlite:///{folder}/clickbandit.db")
     assert f"is in use by process {process.pid}" in said
+
+
+# --- many workers -------------------------------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    """The workers of a service; multiprocessing also has a process that looks after resources."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError):
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+    return found
+
+
+def until(condition, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def can_answer(port: int) -> bool:
+    try:
+        return ask(port, "GET", "/readyz", None)[0] == 200
+    except OSError:
+        return False
+
+
+def total(port: int, name: str) -> float:
+    text = ask(port, "GET", "/metrics", None)[1].decode()
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, flags=re.M)[1])
+
+
+@pytest.fixture
+def workers(folder, postgres_server):
+    """A service with two workers, which are both there."""
+    store = new_schema(postgres_server)
+    with running(folder, "--workers", "2", CLICKBANDIT_STORE=store) as (process, line, port):
+        assert store not in line
+        until(lambda: len(children(process.pid)) == 2 and can_answer(port))
+        yield process, port, store
+
+
+def test_many_workers_are_one_service(workers):
+    process, port, store = workers
+    for k in range(40):  # each on a connection of its own, which either worker may get
+        for _ in range(2):
+            status, answer = ask(port, "POST", "/v1/rank", {"query": "shoes", "items": ITEMS, "id": str(k)})
+            assert status == 200
+        item = json.loads(answer)["items"][0]["id"]
+        answer = ask(port, "POST", "/v1/events", {"events": [{"id": str(k), "item": item}]})[1]
+        assert json.loads(answer)["results"][0]["verdict"] == "accepted"
+    dead, survivor = children(process.pid)
+    os.kill(dead, signal.SIGKILL)
+    until(lambda: is_gone(dead) and len(children(process.pid)) == 2)
+    until(lambda: can_answer(port))
+    assert total(port, 'clickbandit_lists_total{source="policy"}') == 80
+    assert total(port, 'clickbandit_events_total{verdict="accepted"}') == 40
+    assert total(port, "clickbandit_impressions_total") == 40
+    _, replaced = children(process.pid)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    logged = [json.loads(line) for line in err.splitlines()]
+    (death,) = [line for line in logged if line["event"] != "request"]
+    assert (death["event"], death["pid"], death["exit_code"]) == ("worker died", dead, -signal.SIGKILL)
+    ids = {line["request_id"].partition("-")[0] for line in logged if line["event"] == "request"}
+    assert len(ids) >= 2  # more than one did something
+    assert all(map(is_gone, (survivor, replaced)))
+    with Ranker(store, policy="random") as ranker:
+        assert ranker.query("shoes").summary.impressions == 40
+
+
+def test_workers_end_with_the_process_that_started_them(workers):
+    process, _, _ = workers
+    ends = children(process.pid)
+    process.kill()
+    until(lambda: all(map(is_gone, ends)))

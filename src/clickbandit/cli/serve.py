@@ -40,6 +40,12 @@ def serve(
     retention: Annotated[
         str, typer.Option(metavar="TIME", help="How long settled impressions and their events are kept.")
     ] = "7d",
+    patience: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="How long a list may wait for the store before the given order is served."
+        ),
+    ] = "2s",
     seed: Annotated[int, typer.Option(help="Another seed shows other lists.")] = 0,
     max_queries: Annotated[str, typer.Option(metavar="N", help="Queries that there may be.")] = "1e6",
     rate: Annotated[
@@ -95,6 +101,7 @@ def serve(
             window=window,
             holdout=holdout,
             retention=retention,
+            patience=patience,
             seed=seed,
             max_queries=whole_number(max_queries),
             rate=rate,

@@ -48,6 +48,7 @@ class Options:
     window: str = "30m"
     holdout: float = 0.0
     retention: str = "7d"
+    patience: str = "2s"
     seed: int = 0
     max_queries: int = 1_000_000
     rate: float | None = None
@@ -65,6 +66,7 @@ class Options:
             window=self.window,
             holdout=self.holdout,
             retention=self.retention,
+            patience=self.patience,
             seed=self.seed,
             most_queries=self.max_queries,
         )
@@ -114,9 +116,16 @@ def serve(options: Options) -> None:
 
 
 def _run(service: Service, listener: socket.socket) -> None:
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, _ignore)  # uvicorn raises it again once all is done: to be stopped is no failure
-    _Server(_config(service)).run(sockets=[listener])
+    server = _Server(_config(service))
+
+    def stop(sig: int, frame: FrameType | None) -> None:
+        # comes before uvicorn listens to signals, or when it raises one again after all is done: to be stopped is
+        # no failure
+        server.should_exit = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    server.run(sockets=[listener])
 
 
 def _supervise(options: Options, listener: socket.socket) -> None:
@@ -189,10 +198,6 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _ignore(sig: int, frame: FrameType | None) -> None:
-    pass
-
-
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -207,7 +212,7 @@ def _announce(options: Options, listener: socket.socket) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     url = f"http://{host}:{listener.getsockname()[1]}"
     print(
-        f"clickbandit serves {url} from {_without_password(options.store)} with {options.policy}; for example:"
+        f"clickbandit serves {url} from {_without_secrets(options.store)} with {options.policy}; for example:"
     )
     key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or options.api_keys_file else ""
     print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')
@@ -215,11 +220,11 @@ def _announce(options: Options, listener: socket.socket) -> None:
     sys.stdout.flush()
 
 
-def _without_password(store: str) -> str:
+def _without_secrets(store: str) -> str:
     """A store's URL as it may be shown.
 
-    >>> _without_password("postgresql://shop:secret@db/clicks")
-    'postgresql://shop:...@db/clicks'
+    >>> _without_secrets("postgresql://shop:secret@db:5432/clicks?password=secret")
+    'postgresql://db:5432/clicks'
     """
-    password = urlsplit(store).password
-    return store.replace(f":{password}@", ":...@") if password else store
+    parts = urlsplit(store)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
