@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from clickbandit.live import Ranker
+
 ITEMS = list("ABCDEF")
 
 
@@ -24,7 +26,7 @@ def ask(ranker, n):
     return shown.items
 
 
-def test_together_they_are_as_one(open_ranker, unlocked, folder):
+def test_together_they_are_as_one(open_ranker, unlocked, folder, clock):
     settings = {"policy": "batchrank", "horizon": 20, "seed": 3}
     two = [open_ranker(**settings) for _ in range(2)]
     shared = []
@@ -36,16 +38,12 @@ def test_together_they_are_as_one(open_ranker, unlocked, folder):
     assert detail == two[1].query("shoes")
     assert all(ranker.verify("shoes") for ranker in two)
     assert all(ranker.stats().loaded < 5 for ranker in two)  # the rest was replayed
-    for ranker in two:
-        ranker.close()
-
-    (folder / "clicks.db").unlink()
-    one = open_ranker(**settings)
-    for n in range(300):
-        assert ask(one, n) == shared[n], n
-        if n >= 3:
-            (one.void if n % 10 == 0 else one.settle)(f"i{n - 3}")
-    assert one.query("shoes").learned == detail.learned
+    with Ranker(f"sqlite:///{folder}/one.db", positions=3, clock=clock, **settings) as one:
+        for n in range(300):
+            assert ask(one, n) == shared[n], n
+            if n >= 3:
+                (one.void if n % 10 == 0 else one.settle)(f"i{n - 3}")
+        assert one.query("shoes").learned == detail.learned
 
 
 def test_at_the_same_time(open_ranker, unlocked):

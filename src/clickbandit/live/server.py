@@ -105,9 +105,10 @@ def serve(options: Options) -> None:
         service = (
             options.service()
         )  # with several workers too, so that what is wrong with the options is said here
-        _announce(options, listener)
         if options.workers == 1:
-            _run(service, listener)
+            server = _server(service)
+            _announce(options, listener)
+            server.run(sockets=[listener])
             return
         asyncio.run(service.api.ranker.close())
         with tempfile.TemporaryDirectory() as shared:
@@ -115,17 +116,17 @@ def serve(options: Options) -> None:
             _supervise(options, listener)
 
 
-def _run(service: Service, listener: socket.socket) -> None:
+def _server(service: Service) -> "_Server":
+    """What runs a service. From now on to be stopped is no failure."""
     server = _Server(_config(service))
 
     def stop(sig: int, frame: FrameType | None) -> None:
-        # comes before uvicorn listens to signals, or when it raises one again after all is done: to be stopped is
-        # no failure
+        # comes before uvicorn listens to signals, or when it raises one again after all is done
         server.should_exit = True
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    server.run(sockets=[listener])
+    return server
 
 
 def _supervise(options: Options, listener: socket.socket) -> None:
@@ -144,6 +145,7 @@ def _supervise(options: Options, listener: socket.socket) -> None:
     context = get_context("spawn")
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    _announce(options, listener)
     workers = [start() for _ in range(options.workers)]
     while not stopping:
         wait([worker.sentinel for worker in workers], timeout=_LOOK)
@@ -163,7 +165,7 @@ def _work(options: Options, listener: socket.socket) -> None:
     log.set_up()
     service = options.service()
     threading.Thread(target=_follow_parent, daemon=True).start()
-    _run(service, listener)
+    _server(service).run(sockets=[listener])
 
 
 def _follow_parent() -> None:
