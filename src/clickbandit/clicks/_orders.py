@@ -21,6 +21,8 @@ INDEPENDENT_BLOCKS = False
 
 CHOOSE = np.array([[math.comb(n, k) for k in range(17)] for n in range(17)], float)
 """How many subsets of k out of n there are, for sets that fit a bit mask."""
+CHANCE = 1 / np.maximum(CHOOSE, 1)
+"""The probability of each of them, if they are equally probable."""
 
 _log_likelihood = kernel_of_params("log_likelihood")
 

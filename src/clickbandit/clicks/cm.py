@@ -15,7 +15,7 @@ import numpy as np
 
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._fitting import Counts, Estimate, Options, shares, sums
-from clickbandit.clicks._orders import CHOOSE, add_factor
+from clickbandit.clicks._orders import CHANCE, CHOOSE, add_factor
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -123,13 +123,13 @@ def pattern_law(
         unattracted = 0.0
         for known in range(n_others + 1):
             for filled in range(n_filled + 1):
-                ways = CHOOSE[n_filled, filled] / CHOOSE[n_others + n_filled, known + filled]
-                unattracted += others[known] * ways * fillers[filled] / CHOOSE[len(pool), filled]
+                ways = CHOOSE[n_filled, filled] * CHANCE[n_others + n_filled, known + filled]
+                unattracted += others[known] * ways * fillers[filled] * CHANCE[len(pool), filled]
         outcomes[k] = 1 << k
         law[k] = reached * params.attraction[shown[k]] * unattracted / (n_others + n_filled + 1)
         left *= 1 - params.attraction[shown[k]]
     outcomes[n] = 0
-    law[n] = left * fillers[n_fillers] / CHOOSE[len(pool), n_fillers]
+    law[n] = left * fillers[n_fillers] * CHANCE[len(pool), n_fillers]
     if n_fillers == 0:
         return n + 1
     outcomes[n + 1] = 1 << n

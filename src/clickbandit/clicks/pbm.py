@@ -17,7 +17,7 @@ import numpy as np
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks._em import examination, maximise
 from clickbandit.clicks._fitting import Counts, Estimate, Options
-from clickbandit.clicks._orders import CHOOSE, add_factor, bits
+from clickbandit.clicks._orders import CHANCE, CHOOSE, add_factor, bits
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def pattern_law(
             weight = 0.0
             for at_least in range(exactly, n_fillers + 1):
                 sign = 1 - 2 * ((at_least - exactly) & 1)
-                these = CHOOSE[n_fillers, at_least] * attracted[at_least] / CHOOSE[len(pool), at_least]
-                seen = examined[clicked + at_least] / CHOOSE[size, clicked + at_least]
+                these = CHOOSE[n_fillers, at_least] * attracted[at_least] * CHANCE[len(pool), at_least]
+                seen = examined[clicked + at_least] * CHANCE[size, clicked + at_least]
                 weight += sign * CHOOSE[at_least, exactly] * these * seen
             for pattern in range(1 << n):
                 if bits(pattern) == clicked:

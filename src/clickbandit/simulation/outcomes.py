@@ -98,11 +98,13 @@ def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int,
         choices[depth] -= 1
         next_part[depth] = next_subset(part, rest[depth])
         scratch.times[part] += drawn
-        if drawn > 0 and rest[depth] != part:
+        others = rest[depth] ^ part
+        if bits(others) == size:
+            scratch.times[others] += drawn
+        elif drawn > 0 and others != 0:
             depth += 1
-            rest[depth] = rest[depth - 1] ^ part
-            left[depth], next_part[depth] = drawn, 0
-            choices[depth] = CHOOSE[bits(rest[depth]) - 1, size - 1]
+            rest[depth], left[depth], next_part[depth] = others, drawn, 0
+            choices[depth] = CHOOSE[bits(others) - 1, size - 1]
 
 
 # --- how often each subset of them was clicked --------------------------------------------------------------

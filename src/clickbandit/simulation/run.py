@@ -218,6 +218,8 @@ class Run:
 
     def advance_windows(self, ends: IntArray) -> tuple[FloatArray, IntArray]:
         """Go on to each of these steps; the expected regret and the number of clicks on the way to each."""
+        if not self.problem.drift:
+            return self._advance(self._periods[0], ends)
         changes = np.array([drift.after for drift in self.problem.drift], np.int64)
         stops = np.union1d(ends, changes[(self.step < changes) & (changes < ends[-1])])
         windows, periods = np.searchsorted(ends, stops), np.searchsorted(changes, stops)
