@@ -10,7 +10,6 @@ import numpy as np
 from clickbandit.clicks._base import ClickModel
 from clickbandit.clicks.cm import CascadeModel
 from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.compilation import specialise
 from clickbandit.kernel import is_compiled
 from clickbandit.policies._base import parse_policy
 from clickbandit.randomness import generators
@@ -57,14 +56,7 @@ def compare(
     """Run a policy and its twin side by side; the twin as it is after the last step."""
     settings = parse_policy(policy)
     assert is_compiled(settings.function("rank")) or numba.config.DISABLE_JIT
-    problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay)
-    loop = specialise(
-        "clickbandit.simulation.loop",
-        compiled=settings.compiled,
-        policy=settings.part("rank", "update"),
-        model=model.module,
-        sources=model.sources,
-    )
+    problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay, method="step")
     state = problem.start()
     fast_rng, users = generators(3, "", model.name, str(settings), 0)
     rng, _ = generators(3, "", model.name, str(settings), 0)
@@ -78,7 +70,7 @@ def compare(
     outstanding: deque[Any] = deque()
     for step in range(steps):
         slot = step % (delay + 1)
-        loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, step, 1)
+        problem.loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, step, 1)
         shown, clicks = rankings[slot].tolist(), all_clicks[slot].tolist()
         expected = twin.rank(rng)
         assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"

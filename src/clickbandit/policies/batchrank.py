@@ -65,7 +65,7 @@ class State(NamedTuple):
     """By batch: observations that this stage still waits for, over all its items."""
     fresh: IntArray
     """By batch: how many of its items are issued least, and so come next."""
-    epoch: IntArray
+    epoch: FloatArray
     """By batch: a number for this batch in this stage that no other has."""
     uneven: IntArray
     """By batch: 1 once a list was void in this stage, for then some items are issued less than others."""
@@ -115,7 +115,7 @@ def init(
         observations=np.zeros(n_positions, np.int64),
         missing=np.zeros(n_positions, np.int64),
         fresh=np.zeros(n_positions, np.int64),
-        epoch=np.zeros(n_positions, np.int64),
+        epoch=np.zeros(n_positions),
         uneven=np.zeros(n_positions, np.int64),
         issued=np.zeros(n_items, np.int64),
         observed=np.zeros(n_items, np.int64),

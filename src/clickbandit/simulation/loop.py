@@ -23,26 +23,21 @@ def interact(
     step: int,
     steps: int,
 ) -> tuple[float, int]:
-    """Take `steps` steps after the first `step`; the expected regret and the clicks of these steps.
+    """Take `steps` steps; the expected regret and the clicks of these steps.
 
-    The arrays have a slot for each step whose feedback may be outstanding: with n + 1 slots, what the users of
-    step t clicked is learned just before step t + n + 1.
+    The arrays have a row to write to; `step` matters only where feedback comes late (see `late`).
     """
-    slots = len(rankings)
-    slot = step % slots
+    ranking, clicked, memo = rankings[0], clicks[0], memos[0]
     regret = 0.0
-    clicked = 0
-    for t in range(step, step + steps):
-        ranking = rankings[slot]
-        rank(state, rng, ranking, memos[slot])
-        click(params, users, ranking, clicks[slot])
+    n_clicks = 0
+    for _ in range(steps):
+        rank(state, rng, ranking, memo)
+        click(params, users, ranking, clicked)
         click_probability(params, ranking, probability)
         reward = 0.0
         for k in range(len(ranking)):
             reward += probability[k]
-            clicked += clicks[slot, k]
+            n_clicks += clicked[k]
         regret += best_reward - reward
-        slot = slot + 1 if slot + 1 < slots else 0
-        if t + 1 >= slots:
-            update(state, rankings[slot], clicks[slot], memos[slot])
-    return regret, clicked
+        update(state, ranking, clicked, memo)
+    return regret, n_clicks

@@ -130,7 +130,7 @@ class Problem:
         """That module, compiled or as plain Python."""
         policy, model = self.policy, self.model
         loop = specialise(
-            "clickbandit.simulation.loop",
+            "clickbandit.simulation.late" if self.delay else "clickbandit.simulation.loop",
             compiled=compiled,
             sources=model.sources,
             policy=policy.part("rank", "update"),
