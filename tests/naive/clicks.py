@@ -177,6 +177,10 @@ def click(model: Any, ranking: Sequence[int], rng: np.random.Generator) -> list[
     if hasattr(model, "models"):
         draw, *bounds = rng.random(), *np.cumsum(model.shares)[:-1]
         return click(model.models[sum(draw >= bound for bound in bounds)], ranking, rng)
+    if model.name == "CM":
+        goes_on = np.cumprod([1 - model.attraction[item] for item in ranking])
+        k = int((rng.random() < goes_on).sum())
+        return [int(position == k) for position in range(len(ranking))]
     for k, item in enumerate(ranking):
         a = model.attraction[item]
         if model.name == "PBM":
@@ -194,8 +198,6 @@ def click(model: Any, ranking: Sequence[int], rng: np.random.Generator) -> list[
 def _leaves(model: Any, k: int, item: int, clicked: int, coin: Coin) -> bool:
     a = model.attraction[item]
     match model.name, bool(clicked):
-        case "CM", True:
-            return True
         case "DCM", True:
             return coin(model.termination[k])
         case "SDBN", True:

@@ -33,12 +33,13 @@ class Params(NamedTuple):
 
 @kernel
 def click(params: Params, rng: np.random.Generator, ranking: IntArray, clicks: IntArray) -> None:
+    """One random number says how far the user gets: to each position and no further with the probability of a click."""
+    u = rng.random()
+    examined = 1.0
     for k in range(len(ranking)):
-        clicks[k] = 0
-    for k in range(len(ranking)):
-        if rng.random() < params.attraction[ranking[k]]:
-            clicks[k] = 1
-            break
+        further = examined * (1 - params.attraction[ranking[k]])
+        clicks[k] = further <= u < examined
+        examined = further
 
 
 # --- the law of clicks given a list -------------------------------------------------------------------------
