@@ -7,6 +7,7 @@ from typing import Any
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.experiments.folder import Results
 from clickbandit.report.charts import Row
+from clickbandit.report.curves import LEAPT
 from clickbandit.report.looks import Look, looks, plain
 from clickbandit.report.many import (
     heat,
@@ -217,8 +218,8 @@ def _curves(by_model: Mapping[str, Sequence[Row]], look: Mapping[str, Look]) -> 
     }
     caption = element(
         "span",
-        "The expected regret of all steps so far, averaged over queries. Point at a line or at a name to see it alone, "
-        "click a name to hide it. For print: ",
+        f"The expected regret of all steps so far, averaged over queries. {LEAPT} Point at a line or at a name to see it "
+        "alone, click a name to hide it. For print: ",
         Html(_files("regret")),
         ".",
     )

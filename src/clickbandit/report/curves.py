@@ -8,6 +8,12 @@ import pyarrow.compute as pc
 
 from clickbandit.kernel import FloatArray, IntArray
 
+LEAPT = (
+    "Where steps were leapt over, regret is the mean over the orders in which items were shuffled, without the noise of "
+    "the orders that happened."
+)
+"""What readers of regret curves must know."""
+
 
 class Curves(NamedTuple):
     """All runs of a policy on a click model."""

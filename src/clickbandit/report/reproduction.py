@@ -32,7 +32,7 @@ from clickbandit.report.claims import (
     discussion_claims,
     paper_claims,
 )
-from clickbandit.report.curves import curves
+from clickbandit.report.curves import LEAPT, curves
 from clickbandit.report.looks import Look, looks, plain
 from clickbandit.report.page import Html, counted, element, figure, settings_table, table, write_page
 from clickbandit.report.printing import COLUMN, PAGE, save_figure
@@ -197,7 +197,7 @@ def _all_queries(results: pa.Table, look: Mapping[str, Look]) -> _Parts:
         "Figure 2. Above, the expected regret a step (the reward of the best list less that of the list shown), "
         "averaged over queries, with 95% intervals over runs. Below, the share of runs on all queries whose regret a "
         f"step in the last window is at least so much; the dotted line is at {LARGE:g}, from which on the paper takes "
-        "a run to be left with a list that is not the best. Drag to move, pinch or scroll with Ctrl to zoom, "
+        f"a run to be left with a list that is not the best. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom, "
         "double-click to go back; click a policy to hide it.",
         {
             **_with(REGRET_TOOLTIP, paper.averages(results, look)),

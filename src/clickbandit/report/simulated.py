@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
+from clickbandit.report.curves import LEAPT
 from clickbandit.report.looks import Look, looks
 from clickbandit.report.page import Html, element, figure, policy_cell, table, write_page
 from clickbandit.report.tables import span
@@ -38,10 +39,9 @@ def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> 
     )
 
 
-_CAPTION = """
+_CAPTION = f"""
 Expected regret a step: the reward of the best list less that of the list shown, averaged over the queries; the bands
-are 95% intervals over runs. Where steps were leapt over, it is the mean over the orders in which items were shuffled,
-without the noise of the orders that happened. Drag to move, pinch or scroll with Ctrl to zoom, double-click to go
+are 95% intervals over runs. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom, double-click to go
 back; click a policy to hide it."""
 
 
