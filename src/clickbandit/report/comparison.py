@@ -218,8 +218,8 @@ def _curves(by_model: Mapping[str, Sequence[Row]], look: Mapping[str, Look]) -> 
     }
     caption = element(
         "span",
-        f"The expected regret of all steps so far, averaged over queries. {LEAPT} Point at a line or at a name to see it "
-        "alone, click a name to hide it. For print: ",
+        f"The expected regret of all steps so far, averaged over queries. {LEAPT} Point at a line or at a name to see "
+        "it alone, click a name to hide it. For print: ",
         Html(_files("regret")),
         ".",
     )

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from clickbandit.kernel import FloatArray, IntArray
 
 LEAPT = (
-    "Where steps were leapt over, regret is the mean over the orders in which items were shuffled, without the noise of "
-    "the orders that happened."
+    "Where steps were leapt over, regret is the mean over the orders in which items were shuffled, without the noise "
+    "of the orders that happened."
 )
 """What readers of regret curves must know."""
 
