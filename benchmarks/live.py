@@ -6,6 +6,7 @@ that of the server's process, and depends less on what else the machine does tha
 """
 
 import asyncio
+import math
 import os
 import random
 import re
@@ -71,11 +72,14 @@ def server(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple["subpr
         process.stdout.close()
 
 
-async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
+async def connect(port: int) -> list["Connection"]:
+    """As many connections as there are to be."""
     loop = asyncio.get_running_loop()
-    connections = [
-        (await loop.create_connection(_Connection, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)
-    ]
+    return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
+
+
+async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
+    connections = await connect(port)
     load = Load()
     rows = []
     for name, work in (("ranks with their clicks", load.rank_and_click), ("clicks alone", load.click)):
@@ -105,7 +109,7 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
-async def _run(connections: list["_Connection"], work: Callable[[], "_Request"], seconds: float) -> None:
+async def _run(connections: list["Connection"], work: Callable[[], "Request"], seconds: float) -> None:
     end = time.perf_counter() + seconds
     await asyncio.gather(*(connection.run(work, end) for connection in connections))
 
@@ -117,7 +121,7 @@ class Load:
         self._random = random.Random(1)
         names = ",".join(f'"item {k}"' for k in range(ITEMS))
         self._ranks = [
-            _post("/v1/rank", f'{{"query":"query {k}","items":[{names}]}}'.encode()) for k in range(QUERIES)
+            post("/v1/rank", f'{{"query":"query {k}","items":[{names}]}}'.encode()) for k in range(QUERIES)
         ]
         self._shown: deque[tuple[bytes, bytes]] = deque(maxlen=20_000)
         self._clicks: list[bytes] = []
@@ -128,10 +132,10 @@ class Load:
         self.rank_times = array("d")
         self.event_times = array("d")
 
-    def rank_and_click(self) -> "_Request":
+    def rank_and_click(self) -> "Request":
         if len(self._clicks) >= BATCH:
             return self._events()
-        return _Request(self._random.choice(self._ranks), self._ranked)
+        return Request(self._random.choice(self._ranks), self._ranked)
 
     def _ranked(self, answer: bytes, seconds: float) -> None:
         self.rank_times.append(seconds)
@@ -139,7 +143,7 @@ class Load:
         self._shown.append((parts[3], parts[9]))
         self._clicks.append(self._event(parts[3], parts[9]))
 
-    def click(self) -> "_Request":
+    def click(self) -> "Request":
         self._clicks = [self._event(*self._shown[-1 - k]) for k in range(BATCH)]
         self._shown.rotate(BATCH)
         return self._events()
@@ -148,30 +152,33 @@ class Load:
         self._number += 1
         return b'{"id":"%b","item":"%b","event_id":"%d"}' % (id, item, self._number)
 
-    def _events(self) -> "_Request":
+    def _events(self) -> "Request":
         body = b'{"events":[%b]}' % b",".join(self._clicks[:BATCH])
         del self._clicks[:BATCH]
-        return _Request(_post("/v1/events", body), self._judged)
+        return Request(post("/v1/events", body), self._judged)
 
     def _judged(self, answer: bytes, seconds: float) -> None:
         assert answer.count(b'"accepted"') + answer.count(b'"late"') == BATCH, answer[:500]
         self.event_times.append(seconds)
 
 
-class _Request:
+class Request:
+    """What to send, and what to do with the answer."""
+
     __slots__ = ("bytes", "then")
 
-    def __init__(self, written: bytes, then: Callable[[bytes, float], None]) -> None:
+    def __init__(self, written: bytes, then: "Callable[[bytes, float], Request | None]") -> None:
         self.bytes = written
         self.then = then
+        """Takes the answer and the seconds it took; gives what is to be sent at once, if anything."""
 
 
-def _post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes) -> bytes:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """Sends a request when the last is answered: HTTP/1.1 as far as this service speaks it."""
 
     transport: asyncio.Transport
@@ -181,17 +188,20 @@ class _Connection(asyncio.Protocol):
         self.transport = transport
         self._received = b""
 
-    def run(self, work: Callable[[], _Request], end: float) -> "asyncio.Future[None]":
+    def run(self, work: Callable[[], Request | None], end: float = math.inf) -> "asyncio.Future[None]":
+        """Send what there is to do, until the end or until there is nothing."""
         self._work, self._end = work, end
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._next()
+        self._next(None)
         return self._done
 
-    def _next(self) -> None:
-        if time.perf_counter() >= self._end:
+    def _next(self, request: Request | None) -> None:
+        if request is None and time.perf_counter() < self._end:
+            request = self._work()
+        if request is None:
             self._done.set_result(None)
             return
-        self._request = self._work()
+        self._request = request
         self._sent = time.perf_counter()
         self.transport.write(self._request.bytes)
 
@@ -203,8 +213,7 @@ class _Connection(asyncio.Protocol):
         seconds = time.perf_counter() - self._sent
         assert head.startswith(b"HTTP/1.1 200 "), self._received[:500]
         self._received = b""
-        self._request.then(body, seconds)
-        self._next()
+        self._next(self._request.then(body, seconds))
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._done.done():

@@ -1,6 +1,7 @@
 """Kills a ranker under load, again and again, and holds every reply that was ever acknowledged against what is left.
 
-    python -m tests.live.kill --kills 100 --store sqlite:////tmp/kill.db
+    python -m tests.live.kill --kills 100 --store sqlite
+    python -m tests.live.kill --kills 100 --store postgresql --workers 3
 
 Workers (one with SQLite, any number with a store that many processes share) serve a ranker over a Unix socket.
 Clients rank, click, repeat themselves, settle, void and let windows pass; a request that got no reply is sent again
@@ -23,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -316,11 +318,28 @@ def run(
                         client.connection.close()
 
 
+@contextlib.contextmanager
+def new_store(name: str) -> Iterator[str]:
+    """The URL of an empty store, on disk."""
+    if name == "sqlite":
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"sqlite:///{folder}/clicks.db"
+    elif name == "postgresql":
+        from tests.live.postgres import server
+
+        with server() as url:
+            yield url
+    else:
+        yield name
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--store", required=True, help="where; it must be empty")
+    parser.add_argument(
+        "--store", default="sqlite", help="sqlite, postgresql (a server of its own), or a URL"
+    )
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--clients", type=int, default=8)
@@ -330,7 +349,8 @@ def main() -> None:
     if given.serve:
         serve(given.store, given.serve)
     else:
-        run(given.store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
+        with new_store(given.store) as store:
+            run(store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
 
 
 if __name__ == "__main__":
