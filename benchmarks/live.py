@@ -2,7 +2,8 @@
 
 32 connections, each with one request at a time. A list is made of ten items for one of a thousand queries; one item of
 each is clicked, and clicks arrive in batches of 100. Impressions settle and are pruned while this goes on. CPU time is
-that of the server's process, and depends less on what else the machine does than rates and latencies do.
+that of the server's process, and depends less on what else the machine does than rates and latencies do. Its memory is
+given at the beginning, in the middle and at the end, and by how much it grew a minute in the second half.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ ITEMS = 10
 BATCH = 100
 WARM_UP = 3.0
 WANTED = {"ranks/s": 1500, "p99 ms": 60, "events/s": 8000}
-_SAMPLES = 5
+_SAMPLES = 20
 """Of the server's memory."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -72,14 +73,13 @@ def server(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple["subpr
         process.stdout.close()
 
 
-async def connect(port: int) -> list["Connection"]:
-    """As many connections as there are to be."""
+async def connect(port: int, n: int) -> list["Connection"]:
     loop = asyncio.get_running_loop()
-    return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
+    return [(await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(n)]
 
 
 async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
-    connections = await connect(port)
+    connections = await connect(port, CONNECTIONS)
     load = Load()
     rows = []
     for name, work in (("ranks with their clicks", load.rank_and_click), ("clicks alone", load.click)):
@@ -101,7 +101,8 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
                 "p99 ms": round(times[int(len(times) * 0.99)] * 1e3, 1),
                 "server CPU": f"{cpu / elapsed:.0%}",
                 "CPU us": round(cpu / (len(load.rank_times) or len(load.event_times) * BATCH) * 1e6),
-                "MiB": ", ".join(f"{size / 2**20:.0f}" for size in memory),
+                "MiB": ", ".join(f"{memory[k] / 2**20:.0f}" for k in (0, _SAMPLES // 2, _SAMPLES)),
+                "MiB/min": round(_slope(memory[_SAMPLES // 2 :], elapsed / _SAMPLES) / 2**20 * 60, 2),
             }
         )
     for connection in connections:
@@ -224,6 +225,14 @@ def _cpu(pid: int) -> float:
     """Seconds of CPU of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _slope(sizes: list[int], seconds: float) -> float:
+    """Bytes a second, over samples that are so many seconds apart."""
+    middle = (len(sizes) - 1) / 2
+    away = [k - middle for k in range(len(sizes))]
+    covariance = sum(k * size for k, size in zip(away, sizes, strict=True))
+    return covariance / sum(k * k for k in away) / seconds
 
 
 def _memory(pid: int) -> int:

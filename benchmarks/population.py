@@ -48,6 +48,7 @@ from clickbandit.report.tables import print_table
 POLICIES = ("batchrank", "toprank")
 QUERIES = {"PBM": "297115", "CM": "49111"}
 
+CONNECTIONS = 128
 WINDOW = 3.0
 DELAY = 0.5
 LONGEST_DELAY = 1.5
@@ -57,8 +58,12 @@ ANSWER_LOST = 1 / 20
 NEVER_SHOWN = 1 / 30
 SIMULATED_RUNS = 200
 TOLERANCE = 0.1
+MOST_WAITING = 1_000_000
+"""Impressions of a query that wait to settle; with fewer of them the delay varies less."""
 _WAIT = 0.2
 """Seconds that a click waits for its batch to become full, at most."""
+_PAUSE = 0.02
+"""Seconds until the next look when there is nothing to send."""
 
 
 class Kind(NamedTuple):
@@ -94,12 +99,16 @@ class Population:
         self._regrets: dict[tuple[int, ...], float] = {}
         self.chance = random.Random(self.name)
 
+    def has_room(self, now: float) -> bool:
+        """Whether one more impression may wait."""
+        while self.waiting and self.waiting[0] < now - WINDOW:
+            self.waiting.popleft()
+        return len(self.waiting) < MOST_WAITING
+
     def see(self, items: Sequence[str], now: float) -> None:
         """A list was shown to a user who will count."""
         self.regret += self.regret_of(items)
         self.shown += 1
-        while self.waiting and self.waiting[0] < now - WINDOW:
-            self.waiting.popleft()
         if self.shown <= self.compare:
             self.compared_regret = self.regret
             self.total_waiting += len(self.waiting)
@@ -153,15 +162,18 @@ class Traffic:
         if self._voids and self._voids[0][0] <= now:
             id = heapq.heappop(self._voids)[1]
             return Request(post(f"/v1/impressions/{id}/void", b""), lambda answer, seconds: None)
-        return self._rank() if self._to_show else None
+        for _ in range(len(self._to_show)):
+            population = self._to_show[0]
+            self._to_show.rotate(-1)
+            if population.has_room(now):
+                return self._rank(population)
+        return None
 
     @property
     def is_over(self) -> bool:
         return not (self._to_show or self._arriving or self._batch or self._voids)
 
-    def _rank(self) -> Request:
-        population = self._to_show[0]
-        self._to_show.rotate(-1)
+    def _rank(self, population: Population) -> Request:
         self._impressions += 1
         id = f"i{self._impressions}"
         body = {"query": population.name, "items": population.kind.items, "id": id}
@@ -277,10 +289,10 @@ def run(
 
 
 async def _send(traffic: Traffic, port: int) -> None:
-    connections = await connect(port)
+    connections = await connect(port, CONNECTIONS)
     while not traffic.is_over:
         await asyncio.gather(*(connection.run(traffic.work) for connection in connections))
-        await asyncio.sleep(_WAIT)
+        await asyncio.sleep(_PAUSE)
     for connection in connections:
         connection.transport.close()
 

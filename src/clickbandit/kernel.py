@@ -51,6 +51,15 @@ def entry_point(function: Function) -> Function:
     return cast(Function, numba.njit(**_OPTIONS, cache=cached, nogil=True)(function))
 
 
+def counted_entry_point(function: Function) -> Function:
+    """An entry point that is called without end, and leaves the work to kernels.
+
+    It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
+    """
+    cached = os.path.exists(function.__code__.co_filename)
+    return cast(Function, numba.njit(**{**_OPTIONS, "_nrt": True}, cache=cached, nogil=True)(function))
+
+
 def is_compiled(function: object) -> bool:
     """Whether this is a kernel, rather than a plain Python function."""
     return hasattr(function, "py_func")

@@ -1,5 +1,6 @@
 """Learners: the simulator's lists, seed for seed; and the log that gives the same bytes however it is replayed."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,15 @@ def test_records_are_read_as_they_were_written():
 def test_a_policy_that_must_be_told_about_users_is_refused():
     with pytest.raises(InputError, match="only a simulation knows"):
         ALGORITHMS.add("optimal")
+
+
+def test_lists_leave_nothing_behind():
+    """numba must let go of the generator, or a service that runs for weeks is out of memory."""
+    learner = Learner("shoes", ALGORITHMS)
+    learner.apply(records.Start("batchrank", 2, 1000, 0, ["A", "B", "C"]))
+    learner.rank()
+    before = sys.getrefcount(learner.rng)
+    for _ in range(100):
+        learner.rank()
+    after = sys.getrefcount(learner.rng)
+    assert after == before

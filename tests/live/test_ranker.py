@@ -491,6 +491,33 @@ def test_nothing_is_done_after_closing(open_ranker):
         ranker.stats()
 
 
+def test_a_program_that_never_closes_its_ranker_ends_and_loses_nothing(url):
+    program = f"""
+import threading
+from clickbandit.live import Ranker
+ranker = Ranker({url!r}, policy="random", positions=3)
+def visit(n):
+    for k in range(10):
+        shown = ranker.rank("shoes", list("ABCDEF"), id=f"{{n}}-{{k}}")
+        assert ranker.click(shown.id, shown.items[0], event_id=shown.id).verdict == "accepted"
+threads = [threading.Thread(target=visit, args=[n]) for n in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert ranker.stats().impressions == 30
+print("done", flush=True)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "done\n"
+        assert (process.wait(5), process.stderr.read()) == (0, "")
+    with Ranker(url, policy="random", positions=3) as ranker:
+        lists = [ranker.rank("shoes", ITEMS, id=f"{n}-{k}") for n in range(3) for k in range(10)]
+        assert ranker.query("shoes").summary.impressions == 30
+        assert {ranker.click(s.id, s.items[0], event_id=s.id).verdict for s in lists} == {"duplicate"}
+        assert ranker.verify("shoes")
+
+
 def test_async(url, clock):
     async def use() -> None:
         async with AsyncRanker(url, policy="random", positions=3, clock=clock) as ranker:

@@ -45,7 +45,7 @@ _IDLE = 0.5
 """Seconds between two looks at what is due when there is nothing else to do."""
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
-_PRUNE_AGAIN = 0.1
+_PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
 _ATTEMPTS = 3
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, entry_point
+from clickbandit.kernel import FloatArray, IntArray, counted_entry_point, entry_point
 from clickbandit.policies._optional import propensity  # propensity
 from clickbandit.policies.batchrank import void  # void
 from clickbandit.policies.random import rank, update  # policy
 
 
-@entry_point
+@counted_entry_point
 def serve(
     state: Any, rng: np.random.Generator, ranking: IntArray, memo: FloatArray, chances: FloatArray
 ) -> None:

@@ -1,0 +1,40 @@
+"""Users behind HTTP, with delays, losses and repeats: the service learns from them as the simulator says it should.
+
+The same on real queries at full length: `python -m benchmarks.population`.
+"""
+
+import numpy as np
+from benchmarks import population
+
+from clickbandit import CascadeModel, PositionBasedModel
+
+RUNS, IMPRESSIONS = 3, 1000
+
+
+def test_a_small_population(folder, monkeypatch):
+    settings = {"WINDOW": 1.0, "DELAY": 0.1, "LONGEST_DELAY": 0.4, "MOST_WAITING": 100}
+    for name, value in settings.items():
+        monkeypatch.setattr(population, name, value)
+    models = [
+        PositionBasedModel(attraction=[0.1, 0.9, 0.2, 0.6], examination=[1, 0.6]),
+        CascadeModel(attraction=[0.1, 0.7, 0.05, 0.4]),
+    ]
+    kinds = [
+        population.Kind(policy, "q", model, list("ABCD"), positions=2, horizon=100)
+        for policy in ("batchrank", "toprank")
+        for model in models
+    ]
+    outcomes, verdicts = population.run(
+        kinds, runs=RUNS, impressions=IMPRESSIONS, compare=IMPRESSIONS, folder=folder
+    )
+    assert all(verdicts[f"shown {verdict}"] > 100 for verdict in ("accepted", "duplicate"))
+    assert all(verdicts[f"void {verdict}"] > 10 for verdict in ("accepted", "late"))
+    for kind, regret, delay, best, reached in outcomes:
+        assert reached, (kind, best)
+        expected = population.simulated(kind, IMPRESSIONS, round(delay))
+        error = expected.std() / RUNS**0.5
+        assert abs(np.mean(regret) - expected.mean()) < 0.1 * expected.mean() + 3 * error, (
+            kind,
+            regret,
+            delay,
+        )
