@@ -2,9 +2,11 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -17,6 +19,7 @@ README = (PROJECT / "README.md").read_text()
 FITTING = (PROJECT / "docs" / "fitting.md").read_text()
 REPRODUCING = (PROJECT / "docs" / "reproducing.md").read_text()
 CLUSTER = (PROJECT / "docs" / "cluster.md").read_text()
+LIVE = (PROJECT / "docs" / "live.md").read_text()
 
 
 def fenced(text: str, language: str) -> list[str]:
@@ -75,6 +78,60 @@ def test_an_experiment_from_python(tmp_path):
     assert done.stdout == f"{2 * 3 * 3 * 100}\n"
 
 
+def test_rankers_in_a_program(tmp_path):
+    """The first two examples of docs/live.md run as they stand, one after the other."""
+    threads, loop, _ = fenced(LIVE, "python")
+    for code, says in ((threads, "accepted duplicate 1"), (loop, "accepted")):
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("(")]
+        assert " ".join(lines) == says
+
+
+def test_the_service_by_example(tmp_path):
+    """The commands of docs/live.md are answered as it says, its client works, and the metrics it names are there."""
+    serve, curls = fenced(LIVE, "sh")[:2]
+    command = shlex.split(serve.splitlines()[1], comments=True)
+    with subprocess.Popen(
+        [sys.executable, "-m", *command, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            here = re.search(r"http://\S+", process.stdout.readline())[0]
+            answers = [curl(line.replace("http://127.0.0.1:8000", here)) for line in curls.splitlines()]
+            code = fenced(LIVE, "python")[2].replace("http://127.0.0.1:8000", here)
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        finally:
+            process.kill()
+    assert done.stdout == "accepted\n", done.stderr
+    shown, events, settled, query, frozen, reset = map(json.loads, answers[:-1])
+    (example,) = map(json.loads, fenced(LIVE, "json"))
+    assert [(name, type(value)) for name, value in shown.items()] == [
+        (name, type(value)) for name, value in example.items()
+    ]
+    assert [item["propensity"] for item in shown["items"]] == [
+        item["propensity"] for item in example["items"]
+    ]
+    on_list = "A" in [item["id"] for item in shown["items"]]
+    assert events["results"][0]["verdict"] == ("accepted" if on_list else "invalid")
+    assert settled["clicked"] == ["A"] * on_list
+    assert query["summary"]["learned"] == 1
+    assert (frozen["frozen"], reset["frozen"]) == (True, False)
+    assert (reset["policy"], reset["positions"]) == ("toprank", 2)
+    names = set(re.findall(r"clickbandit_[a-z_]+", LIVE)) - {"clickbandit_holdout_difference"}
+    assert len(names) >= 5
+    assert [name for name in names if name.removesuffix("_bucket") not in answers[-1]] == []
+
+
+def curl(line: str) -> str:
+    """What curl would print."""
+    program, url, *options = shlex.split(line)
+    assert program == "curl"
+    body = options[1].encode() if options[:1] == ["--json"] else b"" if options == ["-X", "POST"] else None
+    assert body is not None or not options
+    with urlopen(Request(url, body, {"content-type": "application/json"} if body else {})) as answer:
+        return answer.read().decode()
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -84,6 +141,7 @@ def test_an_experiment_from_python(tmp_path):
             *fenced(FITTING, "sh")[1:],
             *fenced(REPRODUCING, "sh"),
             *fenced(CLUSTER, "sh"),
+            *fenced(LIVE, "sh"),
         ]
         for line in block.splitlines()
     ],

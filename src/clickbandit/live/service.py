@@ -2,7 +2,7 @@
 
 Every request takes the same way, so that keys, limits, metrics and logs are in one place; what it can ask for is in
 `endpoints`. Written against ASGI itself: frameworks decode an address before they route it, and the name of a query may
-hold an encoded slash; and they take time (docs/decisions/0008-service.md).
+hold an encoded slash; and they take time (docs/decisions/0010-service.md).
 """
 
 import asyncio
