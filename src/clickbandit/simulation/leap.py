@@ -17,6 +17,9 @@ from clickbandit.simulation.loop import interact  # loop
 from clickbandit.simulation.outcomes import draw_outcomes, price  # outcomes
 from clickbandit.simulation.scratch import MOST_BITS, Scratch
 
+MOST_WORK = 10_000_000
+"""A leap that takes as long as more steps than this, about a second, is taken only where that is quicker."""
+
 
 @entry_point
 def leap(
@@ -38,7 +41,7 @@ def leap(
 ) -> None:
     """Go on after the first `step` steps to the end of each window, and add up its expected regret and clicks.
 
-    Leaps are taken where they are cheaper than single steps, or `always` where they are possible.
+    Leaps are taken where they are cheaper than single steps, or `always` where they are possible within about a second.
     """
     for window in range(len(ends)):
         for _ in range(ends[window] - step):
@@ -48,7 +51,8 @@ def leap(
             most = min(quiet(state, len(scratch.block)), ends[window] - step)
             round_length = steps_of_round(scratch)
             length = most // round_length * round_length
-            if length > 0 and fits(scratch) and (always or length >= price(scratch, IN_ROUNDS)):
+            worth = max(length, MOST_WORK) if always else length
+            if length > 0 and fits(scratch) and price(scratch, IN_ROUNDS) <= worth:
                 for k in range(scratch.block[-1]):
                     scratch.shown[k] = member(state, scratch.block[k], k - scratch.block[k])
                 for i in range(scratch.size[-1]):

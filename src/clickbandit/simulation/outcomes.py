@@ -21,8 +21,12 @@ def price(scratch: Scratch, in_rounds: bool) -> float:
     """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
     n_positions = len(scratch.block)
     positions = n_positions - scratch.block[-1]
-    sets = CHOOSE[scratch.size[-1], positions]
+    items = scratch.size[-1]
+    sets = CHOOSE[items, positions]
     if not CLOSED_FORM:
+        left_over = items % positions if in_rounds else 0
+        if left_over > 0:
+            sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
         return float(sets * n_orders(scratch.block) * 2.0**n_positions)
     if SINGLE_CLICK:
         return float(sets * (n_positions + 1))
