@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from clickbandit.policies._base import policy_names
-from clickbandit.report.looks import COLOURS, DASHES, PALETTE, looks, policy_name
+from clickbandit.report.looks import DASHES, PALETTE, looks, policy_name
+from clickbandit.style import COLOURS
 
 PAPER = ["batchrank", "batchrank:variant=experiment", "cascade-kl-ucb", "ranked-exp3"]
 FIELD = [

@@ -18,6 +18,7 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.history import History, Look
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
@@ -100,6 +101,7 @@ class Batch:
         learners: dict[int, Learner],
         load: Callable[[QueryRow, Iterable[bytes], bool], Learner],
         known_events: set[str],
+        history: Callable[[int], bytes | None],
     ) -> None:
         self.queries = locked.queries
         self.impressions = locked.impressions
@@ -110,12 +112,15 @@ class Batch:
         self._load = load
         self._by_id = {row.id: row for row in locked.queries.values()}
         self._known_events = known_events
+        self._history = history
         self._dirty: dict[int, QueryRow] = {}
         self._touched: dict[str, ImpressionRow] = {}
         self._new: list[ImpressionRow] = []
         self._events: list[EventRow] = []
         self._log: dict[int, bytearray] = {}
         self._replaced: set[int] = set()
+        self._frozen: set[int] = set()
+        """Queries that were frozen or unfrozen."""
 
     def execute(self, request: Request) -> Any:
         """Do what is asked, and give the answer."""
@@ -150,6 +155,7 @@ class Batch:
             if row.number - row.snapshot >= enough or query in self._replaced:
                 snapshots.append(Snapshot(query, row.number, learner.to_bytes(), self.now))
                 row.snapshot = row.number
+        histories = self._histories({snapshot.query for snapshot in snapshots})
         return Changes(
             queries=list(self._dirty.values()),
             impressions=self._new,
@@ -160,7 +166,33 @@ class Batch:
                 for query, written in self._log.items()
             ],
             snapshots=snapshots,
+            histories=histories,
         )
+
+    def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
+        """The histories of queries whose items were grouped anew, or that are to be counted again."""
+        histories = []
+        for query in self._log.keys() | self._frozen:
+            row, learner = self._by_id[query], self.learners.get(query)
+            if learner is None:
+                continue
+            if row.number < learner.look_at and query not in to_count and query not in self._frozen:
+                continue
+            try:
+                look = Look(row, learner, self.now)
+            except Exception:  # of the policy's code that says what was learned: nothing depends on it
+                log.exception("the policy %s of query %r cannot say what it learned", row.policy, row.name)
+                continue
+            row.progress = look.progress
+            learner.look_at = row.number + _SNAPSHOT_RECORDS if look.look_at is None else look.look_at
+            if query in to_count or learner.seen != look.signature:
+                learner.seen = look.signature
+                history = History(self._history(query))
+                if query in to_count or not history.points:
+                    history.count(row, self.now)
+                if history.add(look) or query in to_count:
+                    histories.append((query, history.to_bytes()))
+        return histories
 
     # --- rows and learners ----------------------------------------------------------------------------------
 
@@ -220,8 +252,9 @@ class Batch:
         self._carefully(row, lambda: learner.apply(record))
         self._append(row, records.text(record))
         row.items = len(learner.items)
+        learner.look_at = 0
         if isinstance(record, Start):
-            row.learned = 0
+            row.learned = row.idle = 0
             row.generation = learner.generation
 
     # --- rank -----------------------------------------------------------------------------------------------
@@ -384,11 +417,17 @@ class Batch:
         impression.outcome = outcome
         self._touch(impression)
         self._changed(row)
+        learned = False
         if impression.learning is not None:
             try:
-                row.learned += self._teach(row, impression, outcome)
+                learned = self._teach(row, impression, outcome)
             except LearnerError:
                 log.exception("the impression %s is settled without learning from it", impression.id)
+        if learned:
+            row.learned += 1
+            row.idle = 0
+        elif impression.source in (POLICY, RULES):
+            row.idle += 1
         if outcome == VOID:
             row.voided += 1
             return
@@ -437,6 +476,7 @@ class Batch:
             row.frozen = _write(self.learner(row).best())
         elif not frozen:
             row.frozen = None
+        self._frozen.add(row.id)
         self._changed(row)
         return summary(row)
 

@@ -28,12 +28,15 @@ from clickbandit.live.types import (
     Conflict,
     Event,
     LimitReached,
+    Operations,
     QueryDetail,
+    QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
     Shown,
     SortKey,
+    State,
     Stats,
     StoreError,
     Unknown,
@@ -142,21 +145,27 @@ class Client:
         self,
         *,
         search: str = "",
+        state: State | None = None,
         sort: SortKey = "query",
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
     ) -> QueryPage:
-        """The queries whose name contains `search`, sorted, some of them at a time."""
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
         path = (
             f"/v1/queries?search={_quoted(search)}&sort={_quoted(sort)}&descending={str(descending).lower()}"
-            f"&limit={limit}&offset={offset}"
+            f"&limit={limit}&offset={offset}{f'&state={_quoted(state)}' if state else ''}"
         )
         return cast(QueryPage, from_message(self._call("GET", path, messages.QueryPage)))
 
     def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
         return cast(QueryDetail, from_message(self._call("GET", _of(query), messages.QueryDetail)))
+
+    def history(self, query: str) -> QueryHistory:
+        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        path = f"{_of(query)}/history"
+        return cast(QueryHistory, from_message(self._call("GET", path, messages.QueryHistory)))
 
     def freeze(self, query: str) -> QuerySummary:
         """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
@@ -195,9 +204,13 @@ class Client:
         """Counts of everything."""
         return cast(Stats, from_message(self._call("GET", "/v1/stats", messages.Stats)))
 
+    def operations(self) -> Operations:
+        """The store's size, what was forgotten, and how late clicks come."""
+        return cast(Operations, from_message(self._call("GET", "/v1/health", messages.Health).operations))
+
     def ping(self) -> None:
         """Raise a `StoreError` unless the service is there and its store works."""
-        self._call("GET", "/readyz", messages.Health)
+        self._call("GET", "/readyz", messages.Ready)
 
     def close(self) -> None:
         """Close the connections."""

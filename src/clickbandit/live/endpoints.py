@@ -13,15 +13,19 @@ from clickbandit.live.messages import (
     EventsAnswer,
     EventsBody,
     Health,
+    Latency,
     QueriesParameters,
     QueryDetail,
+    QueryHistory,
     QueryPage,
     QuerySummary,
     RankAnswer,
     RankBody,
+    Ready,
     ResetBody,
     Settlement,
     Stats,
+    StreamParameters,
     Verification,
     judged,
     ranked,
@@ -29,6 +33,7 @@ from clickbandit.live.messages import (
 )
 from clickbandit.live.metrics import Metrics
 from clickbandit.live.ranker import AsyncRanker
+from clickbandit.live.stream import Streams
 from clickbandit.live.types import Event, StoreError, Verdict
 
 _PATIENCE = 2.0
@@ -124,11 +129,23 @@ def _read_event(raw: msgspec.Raw) -> Any:
 class Api:
     """The endpoints, over a ranker."""
 
-    def __init__(self, ranker: AsyncRanker, metrics: Metrics, document: bytes) -> None:
+    def __init__(self, ranker: AsyncRanker, metrics: Metrics, streams: Streams) -> None:
         self.ranker = ranker
         self.metrics = metrics
-        self.document = document
-        self.stopping = False
+        self.streams = streams
+        self.document = b""
+
+    async def start(self) -> None:
+        """Called once, when the service begins to serve."""
+
+    async def close(self) -> None:
+        """Called once, at its end."""
+        await self.ranker.close()
+
+    @classmethod
+    def endpoints(cls) -> tuple[Endpoint, ...]:
+        members = (member for kind in reversed(cls.__mro__) for member in vars(kind).values())
+        return tuple(member.endpoint for member in members if hasattr(member, "endpoint"))
 
     # --- lists and clicks -----------------------------------------------------------------------------------
 
@@ -168,13 +185,20 @@ class Api:
     @_endpoint("GET", "/v1/queries")
     async def queries(self, parameters: QueriesParameters) -> QueryPage:
         """List the queries."""
-        page = await self.ranker.queries(**msgspec.structs.asdict(parameters))
-        return to_message(page)  # type: ignore[no-any-return]
+        given = msgspec.structs.asdict(parameters)
+        if parameters.state is msgspec.UNSET:
+            del given["state"]
+        return to_message(await self.ranker.queries(**given))  # type: ignore[no-any-return]
 
     @_endpoint("GET", "/v1/queries/{query}", 404)
     async def query(self, query: str) -> QueryDetail:
         """Say what has been learned about a query."""
         return to_message(await self.ranker.query(query))  # type: ignore[no-any-return]
+
+    @_endpoint("GET", "/v1/queries/{query}/history", 404)
+    async def history(self, query: str) -> QueryHistory:
+        """Say how it came to be learned: groups of items over time, clicks over time, the last impressions."""
+        return to_message(await self.ranker.history(query))  # type: ignore[no-any-return]
 
     @_endpoint("POST", "/v1/queries/{query}/freeze", 404)
     async def freeze(self, query: str) -> QuerySummary:
@@ -205,6 +229,49 @@ class Api:
         """Count everything."""
         return to_message(await self.ranker.stats())  # type: ignore[no-any-return]
 
+    @_endpoint("GET", "/v1/health")
+    async def health(self) -> Health:
+        """Say how the service does: latency, errors, the store's size, and how late clicks come."""
+        operations = to_message(await self.ranker.operations())
+        requests, refused, failed = self.metrics.answers()
+        fallbacks = (await self.ranker.stats(flush=False)).ranked.get("fallback", 0)
+        latency = [Latency(*entry) for entry in self.metrics.latency()]
+        return Health(latency, requests, refused, failed, fallbacks, operations)
+
+    @_endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
+    async def stream(self, parameters: StreamParameters) -> bytes:
+        """Send what a view of the page shows, about once a second, without end, as server-sent events.
+
+        A message without a name has the data; one named `problem` says why there is none.
+        """
+        given = msgspec.structs.asdict(parameters)
+        view, query = given.pop("view"), given.pop("query")
+        listing = msgspec.convert(given, QueriesParameters)
+        work_out = self.view(view, query, listing)
+        return self.streams.open(parameters, work_out)  # type: ignore[return-value]
+
+    def view(self, view: str, query: str, listing: QueriesParameters) -> Callable[[], Awaitable[Any]]:
+        """What gives the data of a view."""
+        match view:
+            case "overview":
+
+                async def overview() -> Any:
+                    return {
+                        "stats": to_message(await self.ranker.stats(flush=False)),
+                        "page": await self.queries(listing),
+                    }
+
+                return overview
+            case "query":
+
+                async def one_query() -> Any:
+                    return {"detail": await self.query(query), "history": await self.history(query)}
+
+                return one_query
+            case "health":
+                return self.health
+        raise InputError(f"there is no view {view!r} here")
+
     @_endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
     async def prometheus(self) -> bytes:
         """Give the metrics that Prometheus reads."""
@@ -223,23 +290,21 @@ class Api:
         return self.document
 
     @_endpoint("GET", "/livez", open=True)
-    async def live(self) -> Health:
+    async def live(self) -> Ready:
         """Say whether the process lives."""
-        return Health()
+        return Ready()
 
     @_endpoint("GET", "/readyz", 503, open=True)
-    async def ready(self) -> Health:
+    async def ready(self) -> Ready:
         """Say whether the store works, and the service is not about to stop."""
-        if self.stopping:
+        if self.streams.stopping:
             raise StoreError("the service is stopping")
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()
         except TimeoutError:
             raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
-        return Health()
+        return Ready()
 
 
-ENDPOINTS: tuple[Endpoint, ...] = tuple(
-    member.endpoint for member in vars(Api).values() if hasattr(member, "endpoint")
-)
+ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()

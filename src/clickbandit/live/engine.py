@@ -70,6 +70,7 @@ class Counts:
         self.ranked: Counter[Source] = Counter()
         self.events: Counter[EventVerdict] = Counter()
         self.failures = 0
+        self.pruned = 0
         self.batches = 0
         self.operations = 0
         self.loaded = 0
@@ -230,6 +231,7 @@ class Engine:
                 learners=self._learners,
                 load=self._load,
                 known_events=store.known_events(keys) if keys else set(),
+                history=store.history,
             )
             for id in self._disowned:
                 batch.disown(id)
@@ -325,6 +327,7 @@ class Engine:
         found = 0
         try:
             found = self._store.prune(self._now - self._retention, _PRUNE_ROWS)
+            self.counts.pruned += found
         except StoreError:
             self._store.rollback()
             self.counts.failures += 1

@@ -43,6 +43,7 @@ class Learner:
         "horizon",
         "index",
         "items",
+        "look_at",
         "memo",
         "missing",
         "number",
@@ -51,6 +52,7 @@ class Learner:
         "ranking",
         "rng",
         "seed",
+        "seen",
         "size",
         "state",
         "version",
@@ -83,6 +85,9 @@ class Learner:
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
         self.size = 0
         """About how many bytes its snapshot has."""
+        self.seen: Any = None
+        """What was last looked at for the query's history, and the number of the record to look at next."""
+        self.look_at = 0
 
     @classmethod
     def blank(cls, query: str, algorithms: Algorithms, number: int, generation: int) -> "Learner":

@@ -5,13 +5,14 @@ the schemas say beyond types (lengths, limits) is what the ranker checks.
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from clickbandit import intervals
 from clickbandit.live import types
 from clickbandit.live.requests import LEAST_HORIZON
+from clickbandit.live.store import SILENT_AFTER, STUCK_AFTER
 from clickbandit.live.types import (
     MOST_ID,
     MOST_ITEMS,
@@ -21,6 +22,7 @@ from clickbandit.live.types import (
     Outcome,
     SortKey,
     Source,
+    State,
 )
 
 MOST_OFFSET = 2**53
@@ -101,14 +103,27 @@ class ResetBody(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class QueriesParameters(Struct, forbid_unknown_fields=True):
+class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Which of the queries, and in which order."""
 
     search: Annotated[str, Meta(description="Only names that contain this.", pattern=r"^[^\u0000]*$")] = ""
+    state: Annotated[State | UnsetType, Meta(description="Only queries in this state.")] = UNSET
     sort: SortKey = "query"
     descending: bool = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 50
     offset: Annotated[int, Meta(ge=0, le=MOST_OFFSET, description="How many to leave out before them.")] = 0
+
+
+class StreamParameters(QueriesParameters, forbid_unknown_fields=True, frozen=True):
+    """What the page is looking at."""
+
+    view: Annotated[
+        Literal["overview", "query", "health", "demo"],
+        Meta(
+            description="overview: Stats and a QueryPage. query: a QueryDetail and a QueryHistory. health: Health."
+        ),
+    ] = "overview"
+    query: Annotated[str, Meta(description="The query that is looked at.", pattern=r"^[^\u0000]*$")] = ""
 
 
 # --- answers ------------------------------------------------------------------------------------------------
@@ -176,6 +191,15 @@ class QuerySummary(Struct):
     horizon: int
     items: int
     frozen: bool
+    state: Annotated[
+        State,
+        Meta(
+            description="exploring: all items are still compared with each other. splitting: they are divided into "
+            "groups, or some are out. settled: the list is final. frozen: one list is shown and nothing is learned. "
+            f"stuck: nothing was learned from the last {STUCK_AFTER} impressions, or from {SILENT_AFTER:,} without a "
+            "click."
+        ),
+    ]
     created_at: datetime
     updated_at: Annotated[datetime, Meta(description="When an impression was last shown.")]
     impressions: Annotated[int, Meta(description="Lists shown, whatever became of them.")]
@@ -244,6 +268,102 @@ class QueryDetail(Struct):
     holdout: Annotated[Holdout | None, Meta(description="Null until there is something to compare.")]
 
 
+class Frame(Struct):
+    """How the items of a query were grouped from a moment on."""
+
+    at: datetime
+    learned: Annotated[int, Meta(description="Impressions learned from until then.")]
+    generation: int
+    frozen: bool
+    groups: Annotated[list[dict[str, Any]], Meta(description="As in QueryDetail.learned.")]
+    eliminated: list[str]
+
+
+class Point(Struct):
+    """How many impressions of a query had settled at a moment, and with how many clicks."""
+
+    at: datetime
+    settled: int
+    clicks: int
+
+
+class PastImpression(Struct):
+    """A list that was shown."""
+
+    id: str
+    at: datetime
+    items: list[str]
+    clicked: list[str]
+    source: Source
+    outcome: Outcome
+
+
+class QueryHistory(Struct):
+    """How a query came to know what it knows."""
+
+    frames: Annotated[list[Frame], Meta(description="One for each change, the last 200 at most.")]
+    evidence: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(
+            description="For each eliminated item what was known of it then: as in QueryDetail.learned, with at "
+            "(milliseconds since 1970), learned, and worse_than: of how many other items the intervals lay above."
+        ),
+    ]
+    points: Annotated[list[Point], Meta(description="From the query's beginning on.")]
+    impressions: Annotated[
+        list[PastImpression], Meta(description="The last ones, if they are among the last of all queries.")
+    ]
+
+
+class Delays(Struct):
+    """How long after their lists the last clicks arrived, in seconds."""
+
+    clicks: int
+    late: int
+    median: float
+    most: Annotated[float, Meta(description="99% of them came within this time.")]
+    suggested: Annotated[
+        float | None, Meta(description="A window that would have caught 99%, if the one in use did not.")
+    ]
+
+
+class Operations(Struct):
+    """The store's size, what was forgotten, and how late clicks come."""
+
+    window: Annotated[float, Meta(description="Seconds after which an impression settles.")]
+    retention: Annotated[float, Meta(description="Seconds that settled impressions and events are kept.")]
+    oldest_at: Annotated[
+        datetime | None, Meta(description="When the oldest impression was shown that is kept.")
+    ]
+    store_bytes: int
+    pruned: Annotated[int, Meta(description="Rows forgotten since this process started.")]
+    failures: Annotated[int, Meta(description="Batches of operations that the store refused.")]
+    events: Annotated[dict[EventVerdict, int], Meta(description="Events, by verdict.")]
+    delays: Annotated[Delays | None, Meta(description="Null while there are no clicks.")]
+
+
+class Latency(Struct):
+    """How long the last requests to an endpoint took, in seconds."""
+
+    endpoint: str
+    requests: Annotated[int, Meta(description="How many these are.")]
+    median: float
+    most: Annotated[float, Meta(description="99% of them took no longer.")]
+
+
+class Health(Struct):
+    """What whoever runs the service looks at; all but the store is of the process that answers."""
+
+    latency: list[Latency]
+    requests: Annotated[int, Meta(description="Answered since this process started.")]
+    refused: Annotated[int, Meta(description="Of these with a status from 400 to 499.")]
+    failed: Annotated[int, Meta(description="Of these with a status of 500 or more.")]
+    fallbacks: Annotated[
+        int, Meta(description="Lists served in the given order because the store failed, since it started.")
+    ]
+    operations: Operations
+
+
 class Verification(Struct):
     """Whether replaying a query's log gives exactly the state that is in use."""
 
@@ -262,6 +382,7 @@ class Stats(Struct):
     voided: int
     clicks: int
     late: int
+    states: Annotated[dict[State, int], Meta(description="How many queries are in each state.")]
     holdout: Holdout | None
     store_bytes: int
     ranked: Annotated[dict[Source, int], Meta(description="Lists served, by how they were made.")]
@@ -274,7 +395,7 @@ class Stats(Struct):
     waiting: Annotated[int, Meta(description="Operations that wait for their batch.")]
 
 
-class Health(Struct):
+class Ready(Struct):
     """All is well."""
 
     status: str = "ok"
@@ -298,6 +419,12 @@ _MESSAGES: dict[type, type[Struct]] = {
     types.Arm: Arm,
     types.Holdout: Holdout,
     types.QueryDetail: QueryDetail,
+    types.Frame: Frame,
+    types.Point: Point,
+    types.PastImpression: PastImpression,
+    types.QueryHistory: QueryHistory,
+    types.Delays: Delays,
+    types.Operations: Operations,
     types.Stats: Stats,
 }
 _VALUES: dict[type, Any] = {message: value for value, message in _MESSAGES.items()}

@@ -23,6 +23,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a time for each se
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """Where several workers of one service keep their counters, if there are several."""
+RECENT = 1000
+"""Requests to each endpoint whose times are kept for the page."""
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 _GAUGES = {
@@ -77,6 +79,8 @@ class Metrics:
         )
         self._by_source = {source: self._lists.labels(source) for source in get_args(Source)}
         self._by_verdict = {verdict: self._events.labels(verdict) for verdict in get_args(EventVerdict)}
+        self._recent: dict[str, collections.deque[float]] = {}
+        self._statuses: collections.Counter[int] = collections.Counter()
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         if SHARED not in os.environ:
             ProcessCollector(registry=self._registry)
@@ -88,6 +92,27 @@ class Metrics:
             self._children[endpoint, status] = children
         children[0].inc()
         children[1].observe(seconds)
+        self._statuses[status // 100] += 1
+        recent = self._recent.get(endpoint)
+        if recent is None:
+            recent = self._recent[endpoint] = collections.deque(maxlen=RECENT)
+        recent.append(seconds)
+
+    def opened(self, endpoint: str) -> None:
+        """A stream: what it takes to begin says nothing about the others."""
+        self._requests.labels(endpoint, "200").inc()
+
+    def answers(self) -> tuple[int, int, int]:
+        """Requests answered by this process, of these refused, and failed."""
+        return self._statuses.total(), self._statuses[4], self._statuses[5]
+
+    def latency(self) -> list[tuple[str, int, float, float]]:
+        """For each endpoint how many of the last requests these are, their median and their 99th percentile."""
+        found = []
+        for endpoint, recent in sorted(self._recent.items()):
+            times = sorted(recent)
+            found.append((endpoint, len(times), times[len(times) // 2], times[int(len(times) * 0.99)]))
+        return found
 
     def listed(self, shown: Shown) -> None:
         self._by_source[shown.source].inc()

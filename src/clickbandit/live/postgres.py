@@ -19,8 +19,11 @@ from clickbandit.live.store import (
     IMPRESSION_COLUMNS,
     PENDING,
     QUERY_COLUMNS,
+    STATE,
     Changes,
+    Delays,
     ImpressionRow,
+    Listing,
     Locked,
     LogRow,
     NewQuery,
@@ -28,7 +31,7 @@ from clickbandit.live.store import (
     Snapshot,
     Totals,
 )
-from clickbandit.live.types import SortKey, StoreError
+from clickbandit.live.types import State, StoreError
 
 try:
     import psycopg
@@ -37,7 +40,7 @@ except ImportError as error:
         "a PostgreSQL store needs psycopg: install it with pip install 'clickbandit[postgres]'"
     ) from error
 
-VERSION = 1
+VERSION = 2
 """Of the tables below."""
 
 _TABLES = f"""
@@ -73,8 +76,10 @@ create table snapshots (
     base boolean not null default false, primary key (query, number)
 );
 create index to_prune on snapshots (at) where not base;
+
+create table histories (query bigint primary key, history bytea not null);
 """
-_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots")
+_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots", "histories")
 
 _QUERY = ", ".join(f'"{name}"' for name in QUERY_COLUMNS)
 _IMPRESSION = ", ".join(f'"{name}"' for name in IMPRESSION_COLUMNS)
@@ -248,6 +253,11 @@ class PostgresStore:
         return [LogRow(*row) for row in rows]
 
     @_guarded
+    def history(self, query: int) -> bytes | None:
+        row = self._connection.execute("select history from histories where query = %s", (query,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    @_guarded
     def save(self, changes: Changes) -> None:
         with self._connection.pipeline(), self._connection.cursor() as cursor:
             many = cursor.executemany
@@ -272,6 +282,12 @@ class PostgresStore:
                 many(
                     "insert into snapshots (query, number, state, at) values (%s, %s, %s, %s)",
                     changes.snapshots,
+                )
+            if changes.histories:
+                many(
+                    "insert into histories values (%s, %s) "
+                    "on conflict (query) do update set history = excluded.history",
+                    changes.histories,
                 )
 
     # --- keeping it small -----------------------------------------------------------------------------------
@@ -346,19 +362,55 @@ class PostgresReader:
             raise
 
     @_guarded
-    def queries(
-        self, search: str, sort: SortKey, descending: bool, limit: int, offset: int
-    ) -> tuple[list[QueryRow], int]:
-        where = "where strpos(lower(name), lower(%s)) > 0" if search else ""
-        given = (search,) if search else ()
+    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
+        wanted = {"strpos(lower(name), lower(%s)) > 0": listing.search, f"{STATE} = %s": listing.state}
+        conditions = [condition for condition, value in wanted.items() if value]
+        where = f"where {' and '.join(conditions)}" if conditions else ""
+        given = [value for value in wanted.values() if value]
         (total,) = self._run(f"select count(*) from queries {where}", given).fetchone() or (0,)
-        column = "name" if sort == "query" else sort
-        order = f"order by {column} {'desc' if descending else 'asc'}, name"
+        column = "name" if listing.sort == "query" else listing.sort
+        order = f"order by {column} {'desc' if listing.descending else 'asc'}, name"
         page = f"select id from queries {where} {order} limit %s offset %s"  # sorts no more than it must
         rows = self._run(
-            f"select {_QUERY} from queries where id in ({page}) {order}", (*given, limit, offset)
+            f"select {_QUERY} from queries where id in ({page}) {order}",
+            (*given, listing.limit, listing.offset),
         )
         return [QueryRow(*row) for row in rows], int(total)
+
+    @_guarded
+    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
+        row = self._run(
+            f"select {_QUERY}, history from queries left join histories on query = id where name = %s",
+            (name,),
+        ).fetchone()
+        return None if row is None else (QueryRow(*row[:-1]), row[-1])
+
+    @_guarded
+    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
+        rows = self._run(
+            f"select {_IMPRESSION} from impressions where query = %s "
+            "and number > (select max(number) from impressions) - %s order by number desc limit %s",
+            (query, among, limit),
+        )
+        return [ImpressionRow(*row) for row in rows]
+
+    @_guarded
+    def states(self) -> dict[State, int]:
+        return dict(self._run(f"select {STATE}, count(*) from queries group by 1").fetchall())
+
+    @_guarded
+    def delays(self, among: int) -> Delays:
+        rows = self._run(
+            "select events.at - impressions.at, late from events join impressions on id = impression "
+            "where events.number > (select max(number) from events) - %s",
+            (among,),
+        ).fetchall()
+        return Delays([milliseconds for milliseconds, _ in rows], sum(late for _, late in rows))
+
+    @_guarded
+    def oldest(self) -> int | None:
+        row = self._run("select at from impressions order by number limit 1").fetchone()
+        return None if row is None else int(row[0])
 
     @_guarded
     def totals(self) -> Totals:

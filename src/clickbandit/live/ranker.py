@@ -35,27 +35,38 @@ from clickbandit.live.requests import (
     parse_duration,
     rank_request,
 )
-from clickbandit.live.store import Reader, Store, open_store
+from clickbandit.live.store import Listing, Reader, Store, open_store
 from clickbandit.live.types import (
     MOST_NAME,
     Event,
+    Operations,
     QueryDetail,
+    QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
     Shown,
     SortKey,
+    State,
     Stats,
+    Unknown,
     Verdict,
 )
+from clickbandit.live.views import delays as delays_view
+from clickbandit.live.views import history as history_view
 from clickbandit.live.views import holdout as holdout_view
 from clickbandit.live.views import summary
+from clickbandit.live.views import time as time_view
 from clickbandit.policies._base import Policy
 
 MOST_EVENTS = 10_000
 """Events in one call."""
 MOST_PAGE = 1000
 """Queries on one page."""
+_AMONG = 20_000
+"""Of so many of the last impressions a query's last ones are looked for, and of so many events the delays: there is no
+index for what only people look at."""
+_RECENT = 12
 
 log = logging.getLogger("clickbandit.live")
 
@@ -168,14 +179,43 @@ class _Core:
     def submit(self, request: Request, future: Any, sink: Any) -> None:
         self._engine.submit(Operation(request, future, sink))
 
-    def page(self, search: str, sort: SortKey, descending: bool, limit: int, offset: int) -> QueryPage:
+    def page(self, listing: Listing) -> QueryPage:
         """In the reader's thread."""
-        if sort not in get_args(SortKey):
-            raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {sort!r}")
-        if not 1 <= limit <= MOST_PAGE or offset < 0:
-            raise InputError(f"a page has 1 to {MOST_PAGE:,} queries from 0 on, found {limit} from {offset}")
-        rows, total = self._open_reader().queries(search, sort, descending, limit, offset)
+        if listing.sort not in get_args(SortKey):
+            raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {listing.sort!r}")
+        if listing.state not in (None, *get_args(State)):
+            raise InputError(f"state must be {', '.join(get_args(State))}, found {listing.state!r}")
+        if not 1 <= listing.limit <= MOST_PAGE or listing.offset < 0:
+            raise InputError(
+                f"a page has 1 to {MOST_PAGE:,} queries from 0 on, found {listing.limit} from {listing.offset}"
+            )
+        rows, total = self._open_reader().queries(listing)
         return QueryPage([summary(row) for row in rows], total)
+
+    def history(self, query: str) -> QueryHistory:
+        """In the reader's thread."""
+        check_name(query, "query", MOST_NAME)
+        reader = self._open_reader()
+        found = reader.query(query)
+        if found is None:
+            raise Unknown(f"there is no query {query!r}")
+        row, written = found
+        return history_view(written, reader.recent(row.id, _AMONG, _RECENT))
+
+    def operations(self) -> Operations:
+        """In the reader's thread."""
+        reader, counts = self._open_reader(), self._engine.counts
+        oldest = reader.oldest()
+        return Operations(
+            window=self._window / 1000,
+            retention=self._retention / 1000,
+            oldest_at=None if oldest is None else time_view(oldest),
+            store_bytes=reader.size(),
+            pruned=counts.pruned,
+            failures=counts.failures,
+            events=dict(counts.events),
+            delays=delays_view(reader.delays(_AMONG), self._window),
+        )
 
     def totals(self) -> Stats:
         """In the reader's thread."""
@@ -183,6 +223,7 @@ class _Core:
         totals = reader.totals()
         return Stats(
             *totals[:9],
+            reader.states(),
             holdout_view(totals),
             reader.size(),
             ranked=dict(counts.ranked),
@@ -314,19 +355,25 @@ class Ranker:
         self,
         *,
         search: str = "",
+        state: State | None = None,
         sort: SortKey = "query",
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
     ) -> QueryPage:
-        """The queries whose name contains `search`, sorted, some of them at a time."""
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
         self._do(FlushRequest())
-        page = self._core.read(lambda: self._core.page(search, sort, descending, limit, offset))
-        return cast(QueryPage, page.result())
+        listing = Listing(search, state, sort, descending, limit, offset)
+        return cast(QueryPage, self._core.read(lambda: self._core.page(listing)).result())
 
     def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
         return cast(QueryDetail, self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
+
+    def history(self, query: str) -> QueryHistory:
+        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        self._do(FlushRequest())
+        return cast(QueryHistory, self._core.read(lambda: self._core.history(query)).result())
 
     def freeze(self, query: str) -> QuerySummary:
         """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
@@ -358,6 +405,10 @@ class Ranker:
         if flush:
             self._do(FlushRequest())
         return cast(Stats, self._core.read(self._core.totals).result())
+
+    def operations(self) -> Operations:
+        """The store's size, what was forgotten, and how late clicks come."""
+        return cast(Operations, self._core.read(self._core.operations).result())
 
     def ping(self) -> None:
         """Raise a `StoreError` unless the store works."""
@@ -454,17 +505,24 @@ class AsyncRanker:
         self,
         *,
         search: str = "",
+        state: State | None = None,
         sort: SortKey = "query",
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
     ) -> QueryPage:
         await self._do(FlushRequest())
-        page = self._core.read(lambda: self._core.page(search, sort, descending, limit, offset))
-        return cast(QueryPage, await asyncio.wrap_future(page))
+        listing = Listing(search, state, sort, descending, limit, offset)
+        return cast(QueryPage, await asyncio.wrap_future(self._core.read(lambda: self._core.page(listing))))
 
     async def query(self, query: str) -> QueryDetail:
         return cast(QueryDetail, await self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
+
+    async def history(self, query: str) -> QueryHistory:
+        await self._do(FlushRequest())
+        return cast(
+            QueryHistory, await asyncio.wrap_future(self._core.read(lambda: self._core.history(query)))
+        )
 
     async def freeze(self, query: str) -> QuerySummary:
         return cast(QuerySummary, await self._do(FreezeRequest(check_name(query, "query", MOST_NAME), True)))
@@ -493,6 +551,9 @@ class AsyncRanker:
         if flush:
             await self._do(FlushRequest())
         return cast(Stats, await asyncio.wrap_future(self._core.read(self._core.totals)))
+
+    async def operations(self) -> Operations:
+        return cast(Operations, await asyncio.wrap_future(self._core.read(self._core.operations)))
 
     async def ping(self) -> None:
         await self._do(PingRequest())

@@ -13,6 +13,7 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -22,11 +23,13 @@ import msgspec
 from clickbandit.errors import InputError
 from clickbandit.live import log
 from clickbandit.live.auth import Keys, Rates, is_loopback
-from clickbandit.live.endpoints import ENDPOINTS, JSON, Api, Endpoint
+from clickbandit.live.endpoints import JSON, Api, Endpoint
+from clickbandit.live.files import page_files
 from clickbandit.live.messages import Problem
 from clickbandit.live.metrics import Metrics
 from clickbandit.live.openapi import document
 from clickbandit.live.ranker import AsyncRanker
+from clickbandit.live.stream import Stream, Streams
 from clickbandit.live.types import Conflict, LimitReached, StoreError, Unknown
 
 MOST_BYTES = 2**21
@@ -104,10 +107,13 @@ class Service:
         only_loopback: bool = True,
         log_requests: bool = True,
         log_queries: bool = False,
+        api: type[Api] = Api,
     ) -> None:
         self.metrics = Metrics()
         self._keys = keys or Keys(())
-        self.api = Api(ranker, self.metrics, _encode(document(ENDPOINTS, keys=bool(self._keys))))
+        self.api = api(ranker, self.metrics, Streams(lambda error: _problem(_refusal(error))))
+        self.api.document = _encode(document(api.endpoints(), keys=bool(self._keys)))
+        self._files = page_files(demo=api is not Api)
         self._rates = Rates(rate) if rate else None
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
@@ -117,7 +123,7 @@ class Service:
         self._numbers = itertools.count(1)
         self._fixed: dict[bytes, dict[str, _Route]] = {}
         self._patterns: list[tuple[list[bytes | None], dict[str, _Route]]] = []
-        for endpoint in ENDPOINTS:
+        for endpoint in api.endpoints():
             self._add(endpoint)
 
     # --- routing --------------------------------------------------------------------------------------------
@@ -167,7 +173,12 @@ class Service:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            file = self._files.get(scope["raw_path"])
+            if file is not None and scope["method"] in ("GET", "HEAD"):
+                await send({"type": "http.response.start", "status": 200, "headers": file.headers})
+                await send({"type": "http.response.body", "body": file.body})
+            else:
+                await self._http(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
 
@@ -186,12 +197,14 @@ class Service:
             route, names = self._find(scope["method"], scope["raw_path"])
             owner = self._admit(route, headers, started)
             answer = await self._ask(route, names, scope, headers, receive)
+            if isinstance(answer, Stream):
+                return await self._send_stream(answer, route, request_id, receive, send)
             body = answer if isinstance(answer, bytes) else _encode(answer)
             content_type = route.content_type
         except Exception as error:
             refused = _refusal(error)
             status, extra, content_type = refused.status, refused.headers, _PROBLEM
-            body = _encode(Problem(HTTPStatus(status).phrase, status, refused.detail))
+            body = _encode(_problem(refused))
             if status == 500:
                 trace = "".join(traceback.format_exception(error))
                 log.write("error", event="failure", request_id=request_id.decode(), traceback=trace)
@@ -229,6 +242,28 @@ class Service:
                 seconds=round(seconds, 6),
                 **fields,
             )
+
+    async def _send_stream(
+        self, stream: Stream, route: _Route, request_id: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Send messages until whoever gets them is gone."""
+        self.metrics.opened(route.endpoint.path)
+        headers = [
+            (b"content-type", route.content_type),
+            (b"x-request-id", request_id),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),  # else proxies would keep messages until there are many
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        gone = asyncio.create_task(_until_gone(receive))
+        async with aclosing(stream.messages) as messages:
+            async for message in messages:
+                if gone.done():
+                    break
+                await send({"type": "http.response.body", "body": message, "more_body": True})
+        gone.cancel()
+        await send({"type": "http.response.body", "body": b""})
 
     def _admit(self, route: _Route, headers: _Headers, now: float) -> str | None:
         """Whose request it is, if it may come in."""
@@ -284,13 +319,15 @@ class Service:
 
     def stop(self) -> None:
         """Say from now on that this is not ready."""
-        self.api.stopping = True
+        self.api.streams.stopping = True
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        await self.api.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await self.api.ranker.close()
+        self.stop()
+        await self.api.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -338,6 +375,11 @@ async def _read_body(headers: _Headers, receive: Receive) -> bytes:
     return b"".join(parts)
 
 
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _patiently(receive: Receive) -> Message:
     try:
         async with asyncio.timeout(_SLOW_BODY):
@@ -363,6 +405,10 @@ def _check_browser(headers: _Headers) -> None:
         )
     if headers.origin and headers.origin.partition(b"://")[2] != headers.host:
         raise Refused(403, "without API keys no web page of another origin is served")
+
+
+def _problem(refused: Refused) -> Problem:
+    return Problem(HTTPStatus(refused.status).phrase, refused.status, refused.detail)
 
 
 def _refusal(error: Exception) -> Refused:

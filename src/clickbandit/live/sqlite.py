@@ -16,8 +16,11 @@ from clickbandit.live.store import (
     IMPRESSION_COLUMNS,
     PENDING,
     QUERY_COLUMNS,
+    STATE,
     Changes,
+    Delays,
     ImpressionRow,
+    Listing,
     Locked,
     LogRow,
     NewQuery,
@@ -25,9 +28,9 @@ from clickbandit.live.store import (
     Snapshot,
     Totals,
 )
-from clickbandit.live.types import SortKey, StoreError
+from clickbandit.live.types import State, StoreError
 
-VERSION = 1
+VERSION = 2
 """Of the tables below."""
 
 _TABLES = f"""
@@ -42,7 +45,7 @@ create table queries (
     learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
     late integer not null, treated integer not null, treated_clicks integer not null,
     treated_squares integer not null, held_out integer not null, held_out_clicks integer not null,
-    held_out_squares integer not null
+    held_out_squares integer not null, progress integer not null, idle integer not null
 );
 
 create table impressions (
@@ -67,6 +70,8 @@ create table snapshots (
     base integer not null default 0, primary key (query, number)
 ) without rowid;
 create index to_prune on snapshots (at) where base = 0;
+
+create table histories (query integer primary key, history blob not null);
 """
 
 _QUERY = ", ".join(QUERY_COLUMNS)
@@ -216,6 +221,11 @@ class SqliteStore:
         return [LogRow(*row) for row in rows]
 
     @_guarded
+    def history(self, query: int) -> bytes | None:
+        row = self._connection.execute("select history from histories where query = ?", (query,)).fetchone()
+        return None if row is None else row[0]
+
+    @_guarded
     def save(self, changes: Changes) -> None:
         many = self._connection.executemany
         if changes.queries:
@@ -236,6 +246,8 @@ class SqliteStore:
             many("insert into log values (?, ?, ?, ?)", changes.log)
         if changes.snapshots:
             many("insert into snapshots (query, number, state, at) values (?, ?, ?, ?)", changes.snapshots)
+        if changes.histories:
+            many("insert or replace into histories values (?, ?)", changes.histories)
 
     # --- keeping it small -----------------------------------------------------------------------------------
 
@@ -295,20 +307,54 @@ class SqliteReader:
         self._connection.execute("pragma query_only = true")
 
     @_guarded
-    def queries(
-        self, search: str, sort: SortKey, descending: bool, limit: int, offset: int
-    ) -> tuple[list[QueryRow], int]:
-        where = "where instr(lower(name), lower(?)) > 0" if search else ""
-        given = (search,) if search else ()
+    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
+        wanted = {"instr(lower(name), lower(?)) > 0": listing.search, f"{STATE} = ?": listing.state}
+        conditions = [condition for condition, value in wanted.items() if value]
+        where = f"where {' and '.join(conditions)}" if conditions else ""
+        given = [value for value in wanted.values() if value]
         (total,) = self._connection.execute(f"select count(*) from queries {where}", given).fetchone()
-        column = "name" if sort == "query" else sort
-        down = "desc" if descending else "asc"
-        order = f"order by {column} {down}, name"
+        column = "name" if listing.sort == "query" else listing.sort
+        order = f"order by {column} {'desc' if listing.descending else 'asc'}, name"
         page = f"select id from queries {where} {order} limit ? offset ?"  # sorts no more than it must
         rows = self._connection.execute(
-            f"select {_QUERY} from queries where id in ({page}) {order}", (*given, limit, offset)
+            f"select {_QUERY} from queries where id in ({page}) {order}",
+            (*given, listing.limit, listing.offset),
         )
         return [QueryRow(*row) for row in rows], total
+
+    @_guarded
+    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
+        row = self._connection.execute(
+            f"select {_QUERY}, history from queries left join histories on query = id where name = ?", (name,)
+        ).fetchone()
+        return None if row is None else (QueryRow(*row[:-1]), row[-1])
+
+    @_guarded
+    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
+        rows = self._connection.execute(
+            f"select {_IMPRESSION} from impressions where query = ? "
+            "and number > (select max(number) from impressions) - ? order by number desc limit ?",
+            (query, among, limit),
+        )
+        return [ImpressionRow(*row) for row in rows]
+
+    @_guarded
+    def states(self) -> dict[State, int]:
+        return dict(self._connection.execute(f"select {STATE}, count(*) from queries group by 1").fetchall())
+
+    @_guarded
+    def delays(self, among: int) -> Delays:
+        rows = self._connection.execute(
+            "select events.at - impressions.at, late from events join impressions on id = impression "
+            "where events.number > (select max(number) from events) - ?",
+            (among,),
+        ).fetchall()
+        return Delays([milliseconds for milliseconds, _ in rows], sum(late for _, late in rows))
+
+    @_guarded
+    def oldest(self) -> int | None:
+        row = self._connection.execute("select at from impressions order by number limit 1").fetchone()
+        return None if row is None else row[0]
 
     @_guarded
     def totals(self) -> Totals:

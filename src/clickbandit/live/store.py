@@ -18,12 +18,22 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from clickbandit.errors import InputError
-from clickbandit.live.types import Outcome, SortKey, Source
+from clickbandit.live.types import Outcome, SortKey, Source, State
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
 PENDING, SETTLED, VOID = range(3)
 SOURCES: tuple[Source, ...] = ("policy", "holdout", "rules", "frozen", "fallback")
 POLICY, HOLDOUT, RULES, FROZEN, FALLBACK = range(5)
+UNDIVIDED, DIVIDED, FINISHED = range(3)
+"""How far a query's policy is: all items in one group; in several, or some are out; nothing can change any more."""
+STUCK_AFTER = 200
+"""Impressions in a row that ended without anything learned from them."""
+SILENT_AFTER = 1000
+"""Impressions learned from, and not one click."""
+STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
+    when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
+    when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
+"""A query's state in SQL, as `views.state` has it in Python."""
 
 
 @dataclass(slots=True)
@@ -62,6 +72,9 @@ class QueryRow:
     """The same of those that were held out."""
     held_out_clicks: int = 0
     held_out_squares: int = 0
+    progress: int = UNDIVIDED
+    idle: int = 0
+    """Impressions that ended without anything learned from them since the last that was learned from."""
 
 
 QUERY_COLUMNS = tuple(QueryRow.__dataclass_fields__)
@@ -152,6 +165,8 @@ class Changes:
     events: list[EventRow] = field(default_factory=list)
     log: list[LogRow] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
+    histories: list[tuple[int, bytes]] = field(default_factory=list)
+    """Of queries, in the place of those that they had."""
 
     def __bool__(self) -> bool:
         return bool(self.queries or self.impressions or self.touched or self.events)
@@ -193,6 +208,9 @@ class Store(Protocol):
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
         """The rows of a query's log with higher numbers than this, in order."""
+
+    def history(self, query: int) -> bytes | None:
+        """The history of a query, if it has one."""
 
     def save(self, changes: Changes) -> None:
         """Write everything."""
@@ -240,16 +258,49 @@ class Totals(NamedTuple):
     held_out_squares: int
 
 
+class Listing(NamedTuple):
+    """Which of the queries, and in which order; ties by name."""
+
+    search: str = ""
+    """Part of a name."""
+    state: State | None = None
+    sort: SortKey = "query"
+    descending: bool = False
+    limit: int = 50
+    offset: int = 0
+
+
+class Delays(NamedTuple):
+    """How long after their lists the last clicks came."""
+
+    milliseconds: list[int]
+    late: int
+    """How many of them were late."""
+
+
 class Reader(Protocol):
     """Reads what is committed, for people to look at."""
 
-    def queries(
-        self, search: str, sort: SortKey, descending: bool, limit: int, offset: int
-    ) -> tuple[list[QueryRow], int]:
-        """A page of the queries whose name contains `search`, ties by name, and how many there are in all."""
+    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
+        """A page of the queries, and how many there are in all."""
+
+    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
+        """A query and its history."""
+
+    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
+        """The last impressions of a query, the latest first, of so many last ones of all queries."""
 
     def totals(self) -> Totals:
         """Sums over all queries."""
+
+    def states(self) -> dict[State, int]:
+        """How many queries are in each state."""
+
+    def delays(self, among: int) -> Delays:
+        """Of so many of the last clicks."""
+
+    def oldest(self) -> int | None:
+        """When the oldest impression was shown that is kept."""
 
     def size(self) -> int:
         """How many bytes the store takes."""

@@ -28,6 +28,9 @@ EventVerdict = Literal["accepted", "duplicate", "late", "unknown", "invalid"]
 counted but too late to learn from; its impression is not known; or it cannot be used, for the reason given."""
 
 Outcome = Literal["pending", "settled", "void"]
+State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
+"""How far a query is: all items are still compared with each other; they are divided into groups, or some are out;
+its list is final; it shows one list and learns nothing; or nothing can be learned (see `store.STUCK_AFTER`)."""
 SortKey = Literal["query", "impressions", "clicks", "updated"]
 
 
@@ -112,6 +115,7 @@ class QuerySummary(NamedTuple):
     horizon: int
     items: int
     frozen: bool
+    state: State
     created_at: datetime
     updated_at: datetime
     """When an impression was last shown."""
@@ -179,6 +183,82 @@ class QueryDetail(NamedTuple):
     """None until both sides have two settled impressions."""
 
 
+class Frame(NamedTuple):
+    """How the items of a query were grouped from a moment on."""
+
+    at: datetime
+    learned: int
+    """Impressions learned from until then."""
+    generation: int
+    frozen: bool
+    groups: list[dict[str, Any]]
+    """As in `QueryDetail.learned`."""
+    eliminated: list[str]
+
+
+class Point(NamedTuple):
+    """How many impressions of a query had settled at a moment, and with how many clicks."""
+
+    at: datetime
+    settled: int
+    clicks: int
+
+
+class PastImpression(NamedTuple):
+    """A list that was shown."""
+
+    id: str
+    at: datetime
+    items: list[str]
+    clicked: list[str]
+    source: Source
+    outcome: Outcome
+
+
+class QueryHistory(NamedTuple):
+    """How a query came to know what it knows."""
+
+    frames: list[Frame]
+    """One for each change, the last 200 at most."""
+    evidence: dict[str, dict[str, Any]]
+    """For each eliminated item what was known of it then: as in `QueryDetail.learned`, with `at` (milliseconds since
+    1970), `learned`, and `worse_than`: of how many other items the intervals lay above."""
+    points: list[Point]
+    """From the query's beginning on, closer together the later."""
+    impressions: list[PastImpression]
+    """The last ones, the latest first, if they are among the last of all queries."""
+
+
+class Delays(NamedTuple):
+    """How long after their lists the last clicks arrived, in seconds."""
+
+    clicks: int
+    late: int
+    median: float
+    most: float
+    """99% of them came within this time."""
+    suggested: float | None
+    """A window that would have caught 99%, if the one in use did not."""
+
+
+class Operations(NamedTuple):
+    """What whoever runs a ranker looks at."""
+
+    window: float
+    """Seconds after which an impression settles, unless its query has a window of its own."""
+    retention: float
+    """Seconds that settled impressions and events are kept."""
+    oldest_at: datetime | None
+    """When the oldest impression was shown that is kept."""
+    store_bytes: int
+    pruned: int
+    """Rows forgotten since this ranker was started."""
+    failures: int
+    events: dict[EventVerdict, int]
+    delays: Delays | None
+    """None while there are no clicks."""
+
+
 class Stats(NamedTuple):
     """What a ranker did. Counts in the first block are those of the store; the others are since this one started."""
 
@@ -192,6 +272,8 @@ class Stats(NamedTuple):
     voided: int
     clicks: int
     late: int
+    states: dict[State, int]
+    """How many queries are in each state."""
     holdout: Holdout | None
     store_bytes: int
 

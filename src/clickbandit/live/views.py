@@ -1,10 +1,34 @@
 """Rows as people see them."""
 
+import json
+import math
 from datetime import UTC, datetime
 
 from clickbandit.intervals import difference_of_means, mean_of_sums
-from clickbandit.live.store import QueryRow, Totals
-from clickbandit.live.types import Arm, Holdout, QuerySummary
+from clickbandit.live import types
+from clickbandit.live.history import History
+from clickbandit.live.store import (
+    DIVIDED,
+    FINISHED,
+    OUTCOMES,
+    SILENT_AFTER,
+    SOURCES,
+    STUCK_AFTER,
+    Delays,
+    ImpressionRow,
+    QueryRow,
+    Totals,
+)
+from clickbandit.live.types import (
+    Arm,
+    Frame,
+    Holdout,
+    PastImpression,
+    Point,
+    QueryHistory,
+    QuerySummary,
+    State,
+)
 
 
 def summary(row: QueryRow) -> QuerySummary:
@@ -15,8 +39,9 @@ def summary(row: QueryRow) -> QuerySummary:
         horizon=row.horizon,
         items=row.items,
         frozen=row.frozen is not None,
-        created_at=_time(row.created),
-        updated_at=_time(max(row.updated, row.created)),
+        state=state(row),
+        created_at=time(row.created),
+        updated_at=time(max(row.updated, row.created)),
         impressions=row.impressions,
         learned=row.learned,
         settled=row.settled,
@@ -25,6 +50,64 @@ def summary(row: QueryRow) -> QuerySummary:
         late=row.late,
         past_horizon=row.learned > row.horizon,
     )
+
+
+def state(row: QueryRow) -> State:
+    """How far a query is; `store.STATE` says the same in SQL."""
+    if row.frozen is not None:
+        return "frozen"
+    if row.progress == FINISHED:
+        return "settled"
+    if row.idle >= STUCK_AFTER or (row.learned >= SILENT_AFTER and row.clicks == 0):
+        return "stuck"
+    return "splitting" if row.progress == DIVIDED else "exploring"
+
+
+def history(written: bytes | None, impressions: list[ImpressionRow]) -> QueryHistory:
+    document = History(written)
+    return QueryHistory(
+        frames=[Frame(**{**frame, "at": time(frame["at"])}) for frame in document.frames],
+        evidence=document.evidence,
+        points=[Point(time(at), settled, clicks) for at, settled, clicks in document.points],
+        impressions=[_past(row) for row in impressions],
+    )
+
+
+def _past(row: ImpressionRow) -> PastImpression:
+    items = json.loads(row.items)
+    clicked = [item for k, item in enumerate(items) if row.clicks >> k & 1]
+    return PastImpression(row.id, time(row.at), items, clicked, SOURCES[row.source], OUTCOMES[row.outcome])
+
+
+def delays(found: Delays, window: int) -> types.Delays | None:
+    """How late clicks are, and a window that would catch 99% of them if this one (in milliseconds) does not."""
+    if not found.milliseconds:
+        return None
+    times = sorted(found.milliseconds)
+    most = times[min(len(times) - 1, math.ceil(0.99 * len(times)) - 1)]
+    return types.Delays(
+        clicks=len(times),
+        late=found.late,
+        median=times[len(times) // 2] / 1000,
+        most=most / 1000,
+        suggested=readable_seconds(most / 1000) if most > window else None,
+    )
+
+
+_READABLE = (1, 2, 5, 10, 15, 20, 30, 45, 60, 90)
+
+
+def readable_seconds(seconds: float) -> float:
+    """A time that is a little longer and easy to say.
+
+    >>> [readable_seconds(seconds) for seconds in (0.2, 47, 130, 2000, 40_000, 100_000)]
+    [1, 60, 300, 2700, 43200, 172800]
+    """
+    for unit, most in ((1, 90), (60, 90), (3600, 24)):
+        for number in _READABLE if unit < 3600 else range(1, most + 1):
+            if number * unit >= seconds:
+                return number * unit
+    return math.ceil(seconds / 86_400) * 86_400
 
 
 def holdout(row: QueryRow | Totals) -> Holdout | None:
@@ -40,5 +123,5 @@ def holdout(row: QueryRow | Totals) -> Holdout | None:
     )
 
 
-def _time(milliseconds: int) -> datetime:
+def time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)

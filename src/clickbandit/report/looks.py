@@ -9,18 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-COLOURS = {
-    "vermillion": ("#D55E00", "#F4611A"),
-    "blue": ("#0072B2", "#4C86FB"),
-    "gray": ("#8C8C8C", "#8A8A8A"),
-    "green": ("#1A5200", "#98E67F"),
-    "purple": ("#86126F", "#DE4ABD"),
-    "clay": ("#B26350", "#C67A5C"),
-    "lilac": ("#8787FF", "#EDBCFF"),
-    "black": ("#1A1A1A", "#F2F2F2"),
-}
-"""Each colour on white and on a dark page. Readers with any kind of colour blindness can tell them apart, and
-they stand out from either ground by a contrast of 3 at least."""
+from clickbandit.style import COLOURS
+
 PALETTE = tuple(light for light, _ in COLOURS.values())
 DASHES = ((1, 0), (6, 3), (2, 2), (9, 3, 2, 3))
 """The dash patterns: solid, dashes, dots, both. Solid is not the empty pattern, which a scale does not take."""

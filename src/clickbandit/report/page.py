@@ -14,8 +14,10 @@ from typing import Any
 
 import vl_convert as vlc
 
+from clickbandit import style
 from clickbandit.report.charts import LIVE
-from clickbandit.report.looks import COLOURS, Look
+from clickbandit.report.looks import Look
+from clickbandit.style import COLOURS
 
 CONFIG = {
     **LIVE,
@@ -174,7 +176,7 @@ def write_page(path: Path, title: str, parts: Iterable[object]) -> None:
         f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
-<style>{_text("page.css")}{_dark_colours()}</style></head><body>
+<style>{style.base()}{_text("page.css")}{_dark_colours()}</style></head><body>
 <h1>{html.escape(title)}</h1>
 {body}
 <noscript>Charts need JavaScript, which is in this page and loads nothing.</noscript>

@@ -32,7 +32,8 @@ from clickbandit.report.charts import (
 )
 from clickbandit.report.claims import LARGE, regret_by
 from clickbandit.report.curves import Curves
-from clickbandit.report.looks import COLOURS, Look, looks
+from clickbandit.report.looks import Look, looks
+from clickbandit.style import COLOURS
 from clickbandit.theory import regret_bound
 
 Found = Mapping[tuple[str, str], Curves]
