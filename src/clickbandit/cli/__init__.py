@@ -4,6 +4,7 @@ import sys
 
 from clickbandit.cli import (  # noqa: F401  (each brings its commands)
     compare,
+    demo,
     listing,
     logs,
     report,

@@ -69,7 +69,7 @@ class Endpoint:
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 
 
-def _endpoint(
+def endpoint(
     method: str,
     path: str,
     *errors: int,
@@ -77,6 +77,8 @@ def _endpoint(
     decode: Callable[[bytes], Any] | None = None,
     content_type: str = JSON,
 ) -> Callable[[Handler], Handler]:
+    """Make a method of `Api` one."""
+
     def mark(handler: Handler) -> Handler:
         handler.endpoint = Endpoint(method, path, errors, open, decode, content_type, handler)  # type: ignore[attr-defined]
         return handler
@@ -149,7 +151,7 @@ class Api:
 
     # --- lists and clicks -----------------------------------------------------------------------------------
 
-    @_endpoint("POST", "/v1/rank", 403, 409)
+    @endpoint("POST", "/v1/rank", 403, 409)
     async def rank(self, body: RankBody) -> RankAnswer:
         """Make a list to show."""
         shown = await self.ranker.rank(
@@ -163,73 +165,76 @@ class Api:
         self.metrics.listed(shown)
         return ranked(shown)
 
-    @_endpoint("POST", "/v1/events", decode=read_events)
+    @endpoint("POST", "/v1/events", decode=read_events)
     async def events(self, body: EventsBody) -> EventsAnswer:
         """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
         verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
         self.metrics.judged(verdicts)
         return judged(verdicts)
 
-    @_endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
     async def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
         return to_message(await self.ranker.settle(id))  # type: ignore[no-any-return]
 
-    @_endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
     async def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: give its place in learning to another."""
         return to_message(await self.ranker.void(id))  # type: ignore[no-any-return]
 
     # --- queries --------------------------------------------------------------------------------------------
 
-    @_endpoint("GET", "/v1/queries")
+    @endpoint("GET", "/v1/queries")
     async def queries(self, parameters: QueriesParameters) -> QueryPage:
         """List the queries."""
-        given = msgspec.structs.asdict(parameters)
-        if parameters.state is msgspec.UNSET:
-            del given["state"]
-        return to_message(await self.ranker.queries(**given))  # type: ignore[no-any-return]
+        return await self._page(parameters, flush=True)
 
-    @_endpoint("GET", "/v1/queries/{query}", 404)
+    async def _page(self, parameters: QueriesParameters, *, flush: bool) -> QueryPage:
+        given = {name: getattr(parameters, name) for name in QueriesParameters.__struct_fields__}
+        if parameters.state is msgspec.UNSET:
+            given["state"] = None
+        return to_message(await self.ranker.queries(**given, flush=flush))  # type: ignore[no-any-return]
+
+    @endpoint("GET", "/v1/queries/{query}", 404)
     async def query(self, query: str) -> QueryDetail:
         """Say what has been learned about a query."""
         return to_message(await self.ranker.query(query))  # type: ignore[no-any-return]
 
-    @_endpoint("GET", "/v1/queries/{query}/history", 404)
+    @endpoint("GET", "/v1/queries/{query}/history", 404)
     async def history(self, query: str) -> QueryHistory:
         """Say how it came to be learned: groups of items over time, clicks over time, the last impressions."""
         return to_message(await self.ranker.history(query))  # type: ignore[no-any-return]
 
-    @_endpoint("POST", "/v1/queries/{query}/freeze", 404)
+    @endpoint("POST", "/v1/queries/{query}/freeze", 404)
     async def freeze(self, query: str) -> QuerySummary:
         """Show the best list known, as it is now, and learn from none that is shown meanwhile."""
         return to_message(await self.ranker.freeze(query))  # type: ignore[no-any-return]
 
-    @_endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
+    @endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
     async def unfreeze(self, query: str) -> QuerySummary:
         """Learn on from where it was."""
         return to_message(await self.ranker.unfreeze(query))  # type: ignore[no-any-return]
 
-    @_endpoint("POST", "/v1/queries/{query}/reset", 403)
+    @endpoint("POST", "/v1/queries/{query}/reset", 403)
     async def reset(self, query: str, body: ResetBody) -> QuerySummary:
         """Start afresh, with settings of the query's own; also before its first use."""
         if body.policy is not None and ".py" in body.policy:
             raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
         return to_message(await self.ranker.reset(query, **msgspec.structs.asdict(body)))  # type: ignore[no-any-return]
 
-    @_endpoint("POST", "/v1/queries/{query}/verify", 404)
+    @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
         """Replay a query's log, while all others wait, and compare with the state that is in use."""
         return Verification(await self.ranker.verify(query))
 
     # --- operations -----------------------------------------------------------------------------------------
 
-    @_endpoint("GET", "/v1/stats")
+    @endpoint("GET", "/v1/stats")
     async def stats(self) -> Stats:
         """Count everything."""
         return to_message(await self.ranker.stats())  # type: ignore[no-any-return]
 
-    @_endpoint("GET", "/v1/health")
+    @endpoint("GET", "/v1/health")
     async def health(self) -> Health:
         """Say how the service does: latency, errors, the store's size, and how late clicks come."""
         operations = to_message(await self.ranker.operations())
@@ -238,41 +243,40 @@ class Api:
         latency = [Latency(*entry) for entry in self.metrics.latency()]
         return Health(latency, requests, refused, failed, fallbacks, operations)
 
-    @_endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
+    @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
     async def stream(self, parameters: StreamParameters) -> bytes:
         """Send what a view of the page shows, about once a second, without end, as server-sent events.
 
         A message without a name has the data; one named `problem` says why there is none.
         """
-        given = msgspec.structs.asdict(parameters)
-        view, query = given.pop("view"), given.pop("query")
-        listing = msgspec.convert(given, QueriesParameters)
-        work_out = self.view(view, query, listing)
-        return self.streams.open(parameters, work_out)  # type: ignore[return-value]
+        return self.streams.open(parameters, self.view(parameters))  # type: ignore[return-value]
 
-    def view(self, view: str, query: str, listing: QueriesParameters) -> Callable[[], Awaitable[Any]]:
+    def view(self, parameters: StreamParameters) -> Callable[[], Awaitable[Any]]:
         """What gives the data of a view."""
-        match view:
+        match parameters.view:
             case "overview":
 
                 async def overview() -> Any:
                     return {
                         "stats": to_message(await self.ranker.stats(flush=False)),
-                        "page": await self.queries(listing),
+                        "page": await self._page(parameters, flush=False),
                     }
 
                 return overview
             case "query":
 
                 async def one_query() -> Any:
-                    return {"detail": await self.query(query), "history": await self.history(query)}
+                    return {
+                        "detail": await self.query(parameters.query),
+                        "history": to_message(await self.ranker.history(parameters.query, flush=False)),
+                    }
 
                 return one_query
             case "health":
                 return self.health
-        raise InputError(f"there is no view {view!r} here")
+        raise InputError(f"there is no view {parameters.view!r} here")
 
-    @_endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
+    @endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
     async def prometheus(self) -> bytes:
         """Give the metrics that Prometheus reads."""
         stats: types.Stats | None = None
@@ -284,17 +288,17 @@ class Api:
             pass  # which is what clickbandit_store_up says
         return self.metrics.text(stats)
 
-    @_endpoint("GET", "/openapi.json", open=True)
+    @endpoint("GET", "/openapi.json", open=True)
     async def openapi(self) -> bytes:
         """Describe all of this."""
         return self.document
 
-    @_endpoint("GET", "/livez", open=True)
+    @endpoint("GET", "/livez", open=True)
     async def live(self) -> Ready:
         """Say whether the process lives."""
         return Ready()
 
-    @_endpoint("GET", "/readyz", 503, open=True)
+    @endpoint("GET", "/readyz", 503, open=True)
     async def ready(self) -> Ready:
         """Say whether the store works, and the service is not about to stop."""
         if self.streams.stopping:

@@ -189,6 +189,7 @@ class QuerySummary(Struct):
     policy: str
     positions: int
     horizon: int
+    window: Annotated[float | None, Meta(description="Seconds, if it has a window of its own.")]
     items: int
     frozen: bool
     state: Annotated[

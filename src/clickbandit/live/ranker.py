@@ -360,9 +360,11 @@ class Ranker:
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
+        flush: bool = True,
     ) -> QueryPage:
         """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
-        self._do(FlushRequest())
+        if flush:
+            self._do(FlushRequest())
         listing = Listing(search, state, sort, descending, limit, offset)
         return cast(QueryPage, self._core.read(lambda: self._core.page(listing)).result())
 
@@ -370,9 +372,10 @@ class Ranker:
         """What has been learned about a query."""
         return cast(QueryDetail, self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
 
-    def history(self, query: str) -> QueryHistory:
+    def history(self, query: str, *, flush: bool = True) -> QueryHistory:
         """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
-        self._do(FlushRequest())
+        if flush:
+            self._do(FlushRequest())
         return cast(QueryHistory, self._core.read(lambda: self._core.history(query)).result())
 
     def freeze(self, query: str) -> QuerySummary:
@@ -510,16 +513,19 @@ class AsyncRanker:
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
+        flush: bool = True,
     ) -> QueryPage:
-        await self._do(FlushRequest())
+        if flush:
+            await self._do(FlushRequest())
         listing = Listing(search, state, sort, descending, limit, offset)
         return cast(QueryPage, await asyncio.wrap_future(self._core.read(lambda: self._core.page(listing))))
 
     async def query(self, query: str) -> QueryDetail:
         return cast(QueryDetail, await self._do(DetailRequest(check_name(query, "query", MOST_NAME))))
 
-    async def history(self, query: str) -> QueryHistory:
-        await self._do(FlushRequest())
+    async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
+        if flush:
+            await self._do(FlushRequest())
         return cast(
             QueryHistory, await asyncio.wrap_future(self._core.read(lambda: self._core.history(query)))
         )

@@ -101,12 +101,12 @@ def serve(options: Options) -> None:
             f"a SQLite store serves one worker, found --workers {options.workers}: leave --workers out, or use "
             "--store postgresql://... for many"
         )
-    with _listen(options.host, options.port) as listener:
+    with listen(options.host, options.port) as listener:
         service = (
             options.service()
         )  # with several workers too, so that what is wrong with the options is said here
         if options.workers == 1:
-            server = _server(service)
+            server = make_server(service)
             _announce(options, listener)
             server.run(sockets=[listener])
             return
@@ -116,7 +116,7 @@ def serve(options: Options) -> None:
             _supervise(options, listener)
 
 
-def _server(service: Service) -> "_Server":
+def make_server(service: Service) -> "_Server":
     """What runs a service. From now on to be stopped is no failure."""
     server = _Server(_config(service))
 
@@ -165,7 +165,7 @@ def _work(options: Options, listener: socket.socket) -> None:
     log.set_up()
     service = options.service()
     threading.Thread(target=_follow_parent, daemon=True).start()
-    _server(service).run(sockets=[listener])
+    make_server(service).run(sockets=[listener])
 
 
 def _follow_parent() -> None:
@@ -200,7 +200,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)

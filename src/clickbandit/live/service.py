@@ -107,13 +107,13 @@ class Service:
         only_loopback: bool = True,
         log_requests: bool = True,
         log_queries: bool = False,
-        api: type[Api] = Api,
+        api: Callable[[AsyncRanker, Metrics, Streams], Api] = Api,
     ) -> None:
         self.metrics = Metrics()
         self._keys = keys or Keys(())
         self.api = api(ranker, self.metrics, Streams(lambda error: _problem(_refusal(error))))
-        self.api.document = _encode(document(api.endpoints(), keys=bool(self._keys)))
-        self._files = page_files(demo=api is not Api)
+        self.api.document = _encode(document(self.api.endpoints(), keys=bool(self._keys)))
+        self._files = page_files(demo=type(self.api) is not Api)
         self._rates = Rates(rate) if rate else None
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
@@ -123,7 +123,7 @@ class Service:
         self._numbers = itertools.count(1)
         self._fixed: dict[bytes, dict[str, _Route]] = {}
         self._patterns: list[tuple[list[bytes | None], dict[str, _Route]]] = []
-        for endpoint in api.endpoints():
+        for endpoint in self.api.endpoints():
             self._add(endpoint)
 
     # --- routing --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ MOST_STREAMS = 100
 """In one process."""
 _EVERY = 1.0
 """Seconds between two messages at least."""
-_SHARE = 0.02
+_SHARE = 0.05
 """Of the time that may go into working out one view: what takes long is shown less often."""
 _ALIVE = b":\n\n"
 """Says that the connection is there, when there is nothing else to say."""

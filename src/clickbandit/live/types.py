@@ -113,6 +113,8 @@ class QuerySummary(NamedTuple):
     policy: str
     positions: int
     horizon: int
+    window: float | None
+    """Seconds, if it has a window of its own."""
     items: int
     frozen: bool
     state: State

@@ -37,6 +37,7 @@ def summary(row: QueryRow) -> QuerySummary:
         policy=row.policy,
         positions=row.positions,
         horizon=row.horizon,
+        window=None if row.window is None else row.window / 1000,
         items=row.items,
         frozen=row.frozen is not None,
         state=state(row),

@@ -1,0 +1,33 @@
+"""The command that shows it all at work."""
+
+from typing import Annotated
+
+import typer
+
+from clickbandit.cli._shared import app
+from clickbandit.errors import InputError
+
+
+@app.command()
+def demo(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any.")] = 8000,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    policy: Annotated[str, typer.Option(help="Policy with settings, as name:key=value.")] = "batchrank",
+    versus: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="Another policy, before the same people.")
+    ] = None,
+) -> None:
+    """Watch it learn: the live service and its page, with simulated people and a store that is removed at the end.
+
+    clickbandit demo --versus toprank
+    """
+    try:
+        from clickbandit.live import log
+        from clickbandit.live.demo import run_demo
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the demo needs {error.name}: install clickbandit with its extra, clickbandit[live]"
+        ) from None
+
+    log.set_up()
+    run_demo(policy=policy, versus=versus, port=port, browser=browser)

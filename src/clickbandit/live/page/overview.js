@@ -1,0 +1,152 @@
+// All queries: how much goes on, whether it pays, and each query with its state.
+
+import {interval, spark} from "./charts.js";
+import {h, table} from "./dom.js";
+import {ago, chance, count, counted, rate, share, signed, STATES} from "./words.js";
+
+const SAMPLES = 120;
+const LIMIT = 50;
+let samples = [];
+
+export const start = () => (samples = []);
+
+export function address(view) {
+  const parameters = new URLSearchParams({view: "overview", limit: LIMIT, sort: view.sort, descending: view.descending, offset: view.offset});
+  if (view.search) parameters.set("search", view.search);
+  if (view.state) parameters.set("state", view.state);
+  return `v1/stream?${parameters}`;
+}
+
+export const initial = () => ({search: "", state: "", sort: "impressions", descending: true, offset: 0});
+
+export function render({stats, page}, view) {
+  remember(stats);
+  return [
+    h("h1", {}, "What is being learned"),
+    figures(stats),
+    comparison(stats.holdout),
+    h("h2", {id: "queries"}, "Queries"),
+    filters(stats, view),
+    page.total === 0 ? h("p", {}, stats.queries === 0
+      ? "No query has been asked for yet: POST /v1/rank makes the first."
+      : "No query matches.") : queries(page, view),
+    pager(page, view),
+    help(),
+  ];
+}
+
+// --- figures ------------------------------------------------------------------------------------------------
+
+function remember(stats) {
+  const last = samples.at(-1);
+  const now = performance.now();
+  if (last && last.impressions === stats.impressions && now - last.at < 500) return;
+  samples.push({at: now, impressions: stats.impressions, clicks: stats.clicks});
+  samples = samples.slice(-SAMPLES);
+}
+
+function rates(name) {
+  return samples.slice(1).map((sample, k) => (1000 * (sample[name] - samples[k][name])) / (sample.at - samples[k].at));
+}
+
+// The last five seconds, so that the figure can be read.
+function current(name) {
+  const last = samples.at(-1);
+  const first = samples.findLast((sample) => last.at - sample.at >= 4500) ?? samples[0];
+  return last.at > first.at ? (1000 * (last[name] - first[name])) / (last.at - first.at) : null;
+}
+
+function figure(name, value, note, picture) {
+  return h("div", {class: "figure"}, h("dt", {}, name), h("dd", {}, h("strong", {}, value), picture, h("small", {}, note)));
+}
+
+function figures(stats) {
+  const clicks = stats.clicks + stats.late;
+  return h("dl", {class: "figures"},
+    figure("Impressions a second", rate(current("impressions")), `${count(stats.impressions)} in all`, spark(rates("impressions"), "var(--blue)")),
+    figure("Clicks a second", rate(current("clicks")), `${count(stats.clicks)} in all`, spark(rates("clicks"), "var(--vermillion)")),
+    figure("Settled", share(stats.settled, stats.impressions), `${count(stats.impressions - stats.settled - stats.voided)} impressions wait for clicks`),
+    figure("Late clicks", share(stats.late, clicks), `${count(stats.late)} came after settlement`),
+    figure("Voided", share(stats.voided, stats.impressions), `${counted(stats.voided, "impression")} never seen`),
+  );
+}
+
+function comparison(holdout) {
+  if (!holdout) {
+    return h("p", {class: "note"}, "Nothing is held out, so there is nothing to compare with: ", h("code", {}, "clickbandit serve --holdout 0.05"),
+      " shows the given order to 5% of impressions.");
+  }
+  const {treated, held_out, difference} = holdout;
+  const most = 1.1 * Math.max(treated.per_impression.high, held_out.per_impression.high);
+  const arm = (name, one, paint) => h("tr", {},
+    h("th", {scope: "row"}, name),
+    h("td", {class: "number"}, chance(one.per_impression.mean)),
+    h("td", {class: "bar"}, interval({...one.per_impression, estimate: one.per_impression.mean}, most, paint)),
+    h("td", {class: "number"}, count(one.impressions)));
+  const sure = difference.low > 0 ? "more" : difference.high < 0 ? "fewer" : "";
+  const relative = held_out.per_impression.mean > 0 ? ` (${signed(difference.mean / held_out.per_impression.mean * 100).replace(/\.\d+$/, "")}%)` : "";
+  return h("section", {"aria-labelledby": "holdout"},
+    h("h2", {id: "holdout"}, "Against the given order"),
+    h("p", {}, h("strong", {}, `${signed(difference.mean)} clicks per impression${relative}`),
+      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)}: `,
+      sure ? `lists made here get ${sure} clicks.` : "not yet told from chance."),
+    h("div", {class: "wide"}, h("table", {class: "arms"},
+      h("caption", {class: "unseen"}, "Clicks per impression with their 95% intervals"),
+      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "lists"), h("th", {scope: "col", class: "number"}, "clicks per impression"),
+        h("th", {scope: "col"}, "95% interval"), h("th", {scope: "col", class: "number"}, "impressions"))),
+      h("tbody", {}, arm("made here", treated, "var(--blue)"), arm("held out, as given", held_out, "var(--gray)")))));
+}
+
+// --- queries ------------------------------------------------------------------------------------------------
+
+export const badge = (state) => h("span", {class: `state ${state}`, title: STATES[state]}, state);
+
+function filters(stats, view) {
+  const chip = (state, name, n) => h("button", {type: "button", "data-action": "state", "data-value": state, "aria-pressed": String(view.state === state)},
+    name, " ", h("span", {class: "n"}, count(n)));
+  return h("div", {class: "tools", role: "search"},
+    h("label", {class: "search"}, h("span", {class: "unseen"}, "Search queries"),
+      h("input", {type: "search", id: "search", placeholder: "Search queries", value: view.search, maxlength: 200})),
+    chip("", "all", stats.queries),
+    Object.keys(STATES).map((state) => chip(state, state, stats.states[state] ?? 0)));
+}
+
+function queries(page, view) {
+  const sortable = (key, name) => {
+    const on = view.sort === key;
+    const way = on ? (view.descending ? "descending" : "ascending") : "none";
+    return [h("button", {type: "button", class: "sort", "data-action": "sort", "data-value": key}, name,
+      h("span", {"aria-hidden": "true"}, on ? (view.descending ? " ↓" : " ↑") : "")), {"aria-sort": way}];
+  };
+  const column = (key, name, kind, cell) => {
+    const [heading, attributes] = sortable(key, name);
+    return [heading, {...attributes, class: kind}, cell];
+  };
+  const one = (row) => `#/query/${encodeURIComponent(row.query)}`;
+  return table("Queries", [
+    column("query", "query", "name", (row) => h("a", {href: one(row)}, row.query)),
+    ["state", {}, (row) => [badge(row.state), row.past_horizon && h("span", {class: "mark", title: "More was learned from than the horizon; learning goes on"}, " past horizon")]],
+    column("impressions", "impressions", "number", (row) => count(row.impressions)),
+    ["clicks per impression", {class: "number"}, (row) => (row.settled ? chance(row.clicks / row.settled) : "–")],
+    column("clicks", "clicks", "number extra", (row) => count(row.clicks)),
+    ["late", {class: "number extra"}, (row) => count(row.late)],
+    ["items", {class: "number extra"}, (row) => count(row.items)],
+    ["policy", {class: "extra"}, (row) => h("code", {}, row.policy)],
+    column("updated", "last shown", "number extra", (row) => ago(row.updated_at)),
+  ], page.queries);
+}
+
+function pager(page, view) {
+  if (page.total <= LIMIT && view.offset === 0) return null;
+  const last = Math.min(view.offset + LIMIT, page.total);
+  const step = (name, offset, able) => h("button", {type: "button", "data-action": "page", "data-value": offset, disabled: !able}, name);
+  return h("nav", {class: "tools", "aria-label": "Pages of queries"},
+    step("← Previous", Math.max(0, view.offset - LIMIT), view.offset > 0),
+    h("span", {}, page.total ? `${count(Math.min(view.offset + 1, page.total))}–${count(last)} of ${count(page.total)}` : "0 of 0"),
+    step("Next →", view.offset + LIMIT, last < page.total));
+}
+
+function help() {
+  return h("details", {id: "states"}, h("summary", {}, "What the states mean"),
+    h("dl", {class: "help"}, Object.entries(STATES).map(([state, text]) => [h("dt", {}, badge(state)), h("dd", {}, text)])));
+}

@@ -1,0 +1,218 @@
+// One query: the list, what is known of each item, how that came, and what was shown last.
+
+import {colour, interval, lines, swatch, tree} from "./charts.js";
+import {h, table} from "./dom.js";
+import {badge} from "./overview.js";
+import {chance, clock, count, counted, positions, share, STATES} from "./words.js";
+
+export const address = ({name}) => `v1/stream?${new URLSearchParams({view: "query", query: name})}`;
+
+export function render({detail, history}, view, width) {
+  const {summary, learned} = detail;
+  const frames = history.frames.filter((frame) => frame.generation === detail.generation);
+  const groups = learned.groups ?? [];
+  const found = {detail, groups, frames, history, items: new Map((learned.items ?? []).map((entry) => [entry.item, entry]))};
+  return [
+    h("p", {class: "note"}, h("a", {href: "#/"}, "← All queries")),
+    h("h1", {}, summary.query, " ", badge(summary.state)),
+    h("p", {class: "lead"}, STATES[summary.state], " ", nextDecision(summary, learned)),
+    controls(summary),
+    facts(detail),
+    h("div", {class: "columns"},
+      h("section", {"aria-labelledby": "list"}, h("h2", {id: "list"}, summary.frozen ? "The list as shown" : "The best list known"), bestList(found)),
+      h("section", {"aria-labelledby": "batches"}, h("h2", {id: "batches"}, "Batches"), batches(found)),
+    ),
+    h("section", {"aria-labelledby": "items"}, h("h2", {id: "items"}, "Items"), items(found)),
+    eliminated(found),
+    past(found, width),
+    clicks(history.points, summary, width),
+    impressions(history.impressions),
+  ];
+}
+
+// What a reset keeps. A policy from a file cannot be named over HTTP: then it is the service's.
+export function settings({detail: {summary: {policy, positions, horizon, window}}}) {
+  return {...(policy.includes(".py") ? {} : {policy}), positions, horizon, window};
+}
+
+function nextDecision(summary, learned) {
+  if (summary.frozen || learned.settled) return "";
+  if (!learned.next_decision) return learned.groups ? "" : "Every impression can change what it shows.";
+  return h("strong", {}, `At least ${counted(learned.next_decision, "impression")} to the next decision.`);
+}
+
+function controls(summary) {
+  const action = (name, text) => h("button", {type: "button", "data-action": name, "data-value": summary.query}, text);
+  return h("p", {class: "tools"},
+    summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
+    action("reset", "Reset …"));
+}
+
+function facts({summary, generation}) {
+  const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("dl", {class: "facts"},
+    fact("Impressions", count(summary.impressions)),
+    fact("Learned from", count(summary.learned)),
+    fact("Clicks per impression", summary.settled ? chance(summary.clicks / summary.settled) : "–"),
+    fact("Late clicks", count(summary.late)),
+    fact("Voided", share(summary.voided, summary.impressions)),
+    fact("Policy", h("code", {}, summary.policy)),
+    fact("Horizon", `${count(summary.horizon)}${summary.past_horizon ? ", passed" : ""}`),
+    generation > 1 && fact("Started", `${counted(generation, "time")}`));
+}
+
+const groupOf = (groups, item) => groups.find((group) => group.items.includes(item));
+
+function bestList({detail, groups, items}) {
+  if (!detail.best.length) return h("p", {}, "There are no items yet.");
+  return h("ol", {class: "list"}, detail.best.map((name) => {
+    const estimate = items.get(name)?.estimate;
+    return h("li", {}, swatch(colour(groupOf(groups, name))), " ", name, estimate !== undefined && h("small", {}, ` ${chance(estimate)}`));
+  }));
+}
+
+function batches({detail, groups, frames}) {
+  const shown = groups.filter((group) => group.first !== undefined);
+  if (!shown.length) return h("p", {}, `${detail.summary.policy} does not divide items into batches.`);
+  return h("ul", {class: "batches"}, shown.map((group) => {
+    const wait = group.at_least;
+    const since = sinceWhen(frames, group);
+    const done = detail.summary.learned - since;
+    return h("li", {},
+      swatch(colour(group)), " ", h("strong", {}, positions(group)), `: ${counted(group.items.length, "item")}`,
+      group.stage !== undefined && `, stage ${group.stage}`,
+      wait === undefined ? ", final" : [
+        h("progress", {max: done + wait, value: done, "aria-label": `Progress of ${positions(group)} to its next test`}),
+        h("small", {}, `at least ${counted(wait, "impression")} to the next test`)]);
+  }));
+}
+
+// When this batch began to be in this stage, in impressions learned from.
+function sinceWhen(frames, group) {
+  const same = (other) => other.first === group.first && other.last === group.last && other.stage === group.stage && other.items.length === group.items.length;
+  let since = frames.at(-1)?.learned ?? 0;
+  for (const frame of [...frames].reverse()) {
+    if (!frame.groups.some(same)) break;
+    since = frame.learned;
+  }
+  return since;
+}
+
+// In the order of the list: by batch, the best first.
+function ordered({groups, items, detail}) {
+  const best = new Map(detail.best.map((name, k) => [name, k]));
+  const rank = (name) => best.get(name) ?? detail.best.length + 1 - (items.get(name)?.estimate ?? 0);
+  const inside = groups.flatMap((group) => [...group.items].sort((a, b) => rank(a) - rank(b)));
+  const rest = detail.items.filter((name) => !inside.includes(name)).sort((a, b) => rank(a) - rank(b));
+  return [...inside, ...rest];
+}
+
+function items(found) {
+  const {groups, items: known} = found;
+  const rows = ordered(found).filter((name) => !known.get(name)?.eliminated)
+    .map((name) => ({name, group: groupOf(groups, name), ...known.get(name)}));
+  const most = Math.max(0.01, ...rows.map((row) => Math.max(row.high ?? 0, row.estimate ?? 0)));
+  const has = (key) => rows.some((row) => row[key] !== undefined);
+  const top = Math.ceil(most * 20) / 20;
+  const staged = groups.some((group) => group.stage !== undefined);
+  return [table("Items with their estimates and confidence intervals", [
+    groups.length > 0 && ["batch", {}, (row) => [swatch(colour(row.group)), " ", row.group ? positions(row.group).replace(/positions? /, "") : "–"]],
+    ["item", {class: "name"}, (row) => row.name],
+    has("estimate") && ["estimate", {class: "number"}, (row) => chance(row.estimate)],
+    (has("low") || has("estimate")) && [`confidence interval, 0 to ${top}`, {class: "bar"}, (row) => interval(row, top, colour(row.group))],
+    has("low") && ["from", {class: "number extra"}, (row) => chance(row.low)],
+    has("low") && ["to", {class: "number extra"}, (row) => chance(row.high)],
+    has("observed") && ["observed", {class: "number extra"}, (row) => count(row.observed ?? 0)],
+    has("clicks") && ["clicks", {class: "number extra"}, (row) => count(row.clicks ?? 0)],
+  ].filter(Boolean), rows), staged && h("p", {class: "note"},
+    "Intervals are those of the last test; estimates count all clicks so far, also those at other positions.")];
+}
+
+function eliminated({items: known, history}) {
+  const rows = [...known.values()].filter((entry) => entry.eliminated).map((entry) => ({item: entry.item, ...history.evidence[entry.item]}));
+  if (!rows.length) return null;
+  const measured = rows.some((row) => row.estimate !== undefined);
+  rows.sort((a, b) => (b.learned ?? 0) - (a.learned ?? 0));
+  return h("section", {"aria-labelledby": "out"}, h("h2", {id: "out"}, "Out"),
+    h("p", {class: "note"}, "These items are no longer shown. What was known of them when they left:"),
+    table("Eliminated items with the evidence at that moment", [
+      ["item", {class: "name"}, (row) => row.item],
+      ["after impressions", {class: "number"}, (row) => (row.learned === undefined ? "–" : count(row.learned))],
+      measured && ["estimate", {class: "number"}, (row) => chance(row.estimate)],
+      measured && ["interval", {class: "number"}, (row) => (row.low === undefined ? "–" : `${chance(row.low)}–${chance(row.high)}`)],
+      measured && ["from observations", {class: "number extra"}, (row) => (row.observed === undefined ? "–" : count(row.observed))],
+      measured && ["items above that", {class: "number extra"}, (row) => (row.worse_than === undefined ? "–" : count(row.worse_than))],
+    ].filter(Boolean), rows));
+}
+
+// --- history ------------------------------------------------------------------------------------------------
+
+function past(found, width) {
+  const {frames, detail} = found;
+  if (!frames.length || !frames.some((frame) => frame.groups.length)) return null;
+  const left = [];
+  for (const frame of frames) for (const name of frame.eliminated) if (!left.includes(name)) left.unshift(name);
+  const order = ordered(found).filter((name) => !left.includes(name)).concat(left.filter((name) => detail.items.includes(name)));
+  const shown = order.slice(0, 60);
+  return h("section", {"aria-labelledby": "past"}, h("h2", {id: "past"}, "How it came"),
+    h("figure", {}, tree(frames, shown, detail.summary.learned, width),
+      h("figcaption", {}, "Each batch is an area of its colour; where one ends and several begin it was split, and an item whose row ends was eliminated.",
+        order.length > shown.length && ` The first ${shown.length} of ${count(order.length)} items.`)),
+    h("ol", {class: "events"}, events(frames).slice(-30).reverse().map((event) =>
+      h("li", {}, h("time", {datetime: event.at}, `${clock(event.at)}, after ${count(event.learned)}: `), event.text))));
+}
+
+// What happened between one frame and the next, in words.
+export function events(frames) {
+  const found = [];
+  frames.forEach((frame, k) => {
+    const say = (text) => found.push({at: frame.at, learned: frame.learned, text});
+    const before = frames[k - 1];
+    if (!before) return say(k === 0 && frame.learned === 0 ? `learning started with ${counted(frame.groups.flatMap((g) => g.items).length, "item")}` : "the first that is remembered");
+    if (frame.frozen !== before.frozen) say(frame.frozen ? "frozen" : "unfrozen");
+    const all = (one) => new Set([...one.groups.flatMap((group) => group.items), ...one.eliminated]);
+    const [now, then] = [all(frame), all(before)];
+    const names = (list) => (list.length > 3 ? `${list.slice(0, 3).join(", ")} and ${list.length - 3} more` : list.join(", "));
+    const entered = [...now].filter((name) => !then.has(name));
+    const gone = [...then].filter((name) => !now.has(name));
+    if (entered.length) say(`new: ${names(entered)}`);
+    if (gone.length) say(`removed: ${names(gone)}`);
+    const out = frame.eliminated.filter((name) => !before.eliminated.includes(name));
+    if (out.length) say(`eliminated: ${names(out)}`);
+    const shown = (one) => one.groups.filter((group) => group.first !== undefined).flatMap((group) => group.items);
+    const down = shown(before).filter((name) => now.has(name) && !out.includes(name) && !shown(frame).includes(name));
+    if (down.length) say(`no longer shown: ${names(down)}`);
+    const said = found.length;
+    for (const old of before.groups.filter((group) => group.first !== undefined)) {
+      const parts = frame.groups.filter((group) => group.first >= old.first && group.last <= old.last);
+      if (parts.length > 1) say(`${positions(old)} split into ${parts.map((part) => positions(part).replace(/positions? /, "")).join(", ")}`);
+      else if (parts.length === 1 && parts[0].last === old.last && parts[0].stage > old.stage) say(`${positions(old)}: not told apart yet, on to stage ${parts[0].stage}`);
+    }
+    const places = (one) => one.groups.filter((group) => group.first !== undefined).map((group) => positions(group).replace(/positions? /, "")).join(", ");
+    if (found.length === said && places(frame) !== places(before)) say(`batches are now ${places(frame)}`);
+  });
+  return found;
+}
+
+function clicks(points, summary, width) {
+  const known = [...points.map((point) => ({...point, at: Date.parse(point.at)}))];
+  if (known.length && summary.settled > known.at(-1).settled) known.push({at: Date.parse(summary.updated_at), settled: summary.settled, clicks: summary.clicks});
+  const line = [];
+  for (let k = 1; k < known.length; k += 1) {
+    const settled = known[k].settled - known[k - 1].settled;
+    if (settled >= 20) line.push([known[k].at, (known[k].clicks - known[k - 1].clicks) / settled]);
+  }
+  return h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression over time"),
+    lines([{points: line, paint: "var(--blue)"}], {width, label: `Clicks per impression over time, ${line.length ? `now ${chance(line.at(-1)[1])}` : "nothing yet"}`}));
+}
+
+function impressions(rows) {
+  return h("section", {"aria-labelledby": "last"}, h("h2", {id: "last"}, "Last impressions"),
+    rows.length === 0 ? h("p", {}, "None of this query are among the last 20,000 of the service.") : table("Last impressions", [
+      ["time", {class: "when"}, (row) => clock(row.at)],
+      ["list", {class: "shown"}, (row) => h("ol", {}, row.items.map((name) =>
+        h("li", {class: row.clicked.includes(name) && "clicked"}, name, row.clicked.includes(name) && h("span", {class: "unseen"}, " (clicked)"))))],
+      ["made by", {class: "extra"}, (row) => row.source],
+      ["outcome", {}, (row) => row.outcome],
+    ], rows));
+}
