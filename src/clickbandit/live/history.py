@@ -16,7 +16,7 @@ MOST_FRAMES = 200
 MOST_POINTS = 240
 MOST_BYTES = 100_000
 """About, of all frames, and of all evidence."""
-LOOK_AGAIN = 32
+LOOK_AGAIN = 8
 """Records between two looks at least: close to a decision a policy would have us look at every one."""
 
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
