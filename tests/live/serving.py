@@ -78,11 +78,11 @@ class Served:
 
 
 @contextmanager
-def serve(ranker: AsyncRanker, **settings):
-    """Run a service on any port, until the block ends."""
+def serve(ranker: AsyncRanker, port: int = 0, **settings):
+    """Run a service, on any port unless one is named, until the block ends."""
     service = Service(ranker, **{"log_requests": False, **settings})
     server = uvicorn.Server(_config(service))
-    server.config.port = 0
+    server.config.port = port
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -93,5 +93,6 @@ def serve(ranker: AsyncRanker, **settings):
         yield served
     finally:
         served.close()
+        service.stop()
         server.should_exit = True
         thread.join()

@@ -245,10 +245,7 @@ class Api:
 
     @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
     async def stream(self, parameters: StreamParameters) -> bytes:
-        """Send what a view of the page shows, about once a second, without end, as server-sent events.
-
-        A message without a name has the data; one named `problem` says why there is none.
-        """
+        """Send what a view of the page shows (or a `problem`) about once a second, as server-sent events."""
         return self.streams.open(parameters, self.view(parameters))  # type: ignore[return-value]
 
     def view(self, parameters: StreamParameters) -> Callable[[], Awaitable[Any]]:

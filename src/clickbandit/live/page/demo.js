@@ -35,7 +35,7 @@ export function render(state, view, width) {
 
 function panel({settings, window}) {
   const slider = (name, label, value, most, step, text) => h("label", {},
-    h("span", {}, label, " ", h("output", {}, text)),
+    h("span", {}, label, " ", h("span", {class: "value"}, text)),
     h("input", {type: "range", name, "data-action": "demo", min: 0, max: most, step, value}));
   const percent = (x) => `${Math.round(100 * x)}%`;
   return h("div", {class: "panel"},

@@ -41,7 +41,7 @@ export function fill(parent, nodes) {
 
 // A table: columns are [heading, attributes, cell], where cell makes a cell's content of a row.
 export function table(caption, columns, rows, rowAttributes = () => ({})) {
-  return h("div", {class: "wide"}, h("table", {},
+  return h("div", {class: "wide", tabindex: 0, role: "group", "aria-label": caption}, h("table", {},
     h("caption", {class: "unseen"}, caption),
     h("thead", {}, h("tr", {}, columns.map(([heading, attributes]) => h("th", {scope: "col", ...attributes}, heading)))),
     h("tbody", {}, rows.map((row) => h("tr", rowAttributes(row), columns.map(([, attributes, cell]) =>

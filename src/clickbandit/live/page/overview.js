@@ -90,7 +90,7 @@ function comparison(holdout) {
     h("p", {}, h("strong", {}, `${signed(difference.mean)} clicks per impression${relative}`),
       `, 95% interval ${signed(difference.low)} to ${signed(difference.high)}: `,
       sure ? `lists made here get ${sure} clicks.` : "not yet told from chance."),
-    h("div", {class: "wide"}, h("table", {class: "arms"},
+    h("div", {class: "wide", tabindex: 0, role: "group", "aria-label": "Comparison"}, h("table", {class: "arms"},
       h("caption", {class: "unseen"}, "Clicks per impression with their 95% intervals"),
       h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "lists"), h("th", {scope: "col", class: "number"}, "clicks per impression"),
         h("th", {scope: "col"}, "95% interval"), h("th", {scope: "col", class: "number"}, "impressions"))),
@@ -137,7 +137,7 @@ function queries(page, view) {
 }
 
 function pager(page, view) {
-  if (page.total <= LIMIT && view.offset === 0) return null;
+  if (page.total <= LIMIT && view.offset === 0) return h("p", {class: "note", role: "status"}, counted(page.total, "query", "queries"));
   const last = Math.min(view.offset + LIMIT, page.total);
   const step = (name, offset, able) => h("button", {type: "button", "data-action": "page", "data-value": offset, disabled: !able}, name);
   return h("nav", {class: "tools", "aria-label": "Pages of queries"},
