@@ -28,7 +28,8 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="module")
 def chromium():
-    api = pytest.importorskip("playwright.sync_api")
+    from playwright import sync_api as api
+
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         missing("no browser: install Debian's package chromium")

@@ -219,6 +219,7 @@ def _announce(options: Options, listener: socket.socket) -> None:
     key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or options.api_keys_file else ""
     print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')
     print(f"  curl {url}/v1/queries{key}")
+    print(f"{url}/ is a page that shows what is learned.")
     sys.stdout.flush()
 
 
