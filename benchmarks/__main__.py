@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import fitting, live, simulating
+from benchmarks import fitting, live, page, simulating
 
 
 def machine() -> dict[str, str]:
@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes: a minute rather than ten")
-    parser.add_argument("--only", choices=["simulating", "fitting", "live"], help="only one of them")
+    parser.add_argument("--only", choices=["simulating", "fitting", "live", "page"], help="only one of them")
     parser.add_argument("--out", type=Path, help="save the figures here, as JSON")
     parser.add_argument("--minutes", type=float, help="how long the service is under each load")
     options = parser.parse_args()
@@ -43,6 +43,8 @@ def main() -> None:
         results["fitting holds"] = fitting.main(quick=options.quick)
     if options.only in (None, "live"):
         results["live"] = live.main(quick=options.quick, minutes=options.minutes)
+    if options.only in (None, "page"):
+        results["page"] = page.main(quick=options.quick)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"written: {options.out}")
