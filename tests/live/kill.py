@@ -28,6 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from clickbandit.live.types import QuerySummary
+
 QUERIES = {f"query {n}": [f"{n}-{item}" for item in "ABCDEF"[: 2 + n]] for n in range(5)}
 EXPIRING = "query 4"
 """Its impressions are left to the window."""
@@ -249,7 +251,8 @@ def check(clients: list[Client]) -> None:
     for query, count in seen.items():
         detail, _ = asker.ask("query", query=query)
         names = ("impressions", "learned", "settled", "voided", "clicks", "late")
-        found = dict(zip(names, detail[0][8:14], strict=True))
+        summary = dict(zip(QuerySummary._fields, detail[0], strict=True))
+        found = {name: summary[name] for name in names}
         expected = {
             "impressions": count["impressions"],
             "learned": count["settled"],
