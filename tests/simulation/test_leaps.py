@@ -259,12 +259,11 @@ def test_problems_too_large_for_the_tables_are_stepped(n_items):
     assert by_leaps.advance(200) == by_steps.advance(200)
 
 
-@pytest.mark.parametrize(("n_items", "positions"), [(10, 10), (12, 8)])
-def test_a_law_that_takes_too_long_to_sum_is_not_summed(n_items, positions):
-    """All orders of ten items, or of each eight out of twelve, with all their clicks: hours."""
-    model = make_model("DBN", np.linspace(0.9, 0.1, n_items).tolist(), positions)
-    by_leaps = Run(Problem(BatchRank(), model, positions=positions, horizon=1000, method="leap"), seed=1)
-    by_steps = Run(Problem(BatchRank(), model, positions=positions, horizon=1000, method="step"), seed=1)
+def test_a_law_that_takes_too_long_to_sum_is_not_summed():
+    """All orders of nine items with all their clicks: two hundred million."""
+    model = make_model("DBN", np.linspace(0.9, 0.1, 9).tolist(), 9)
+    by_leaps = Run(Problem(BatchRank(), model, positions=9, horizon=1000, method="leap"), seed=1)
+    by_steps = Run(Problem(BatchRank(), model, positions=9, horizon=1000, method="step"), seed=1)
     assert by_leaps.advance(200) == pytest.approx(by_steps.advance(200), rel=1e-12)
     assert by_leaps.rng.random() == by_steps.rng.random()
 
