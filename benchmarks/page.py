@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.live import CONNECTIONS, Load, _Connection, _cpu, _run, server
+from benchmarks.live import CONNECTIONS, Load, _cpu, _run, connect, server
 from clickbandit.live import Ranker
 from clickbandit.live.store import QUERY_COLUMNS
 from clickbandit.report.tables import print_table
@@ -100,10 +100,7 @@ def _ask(pid: int, port: int, name: str, path: str, n: int) -> dict[str, Any]:
 
 
 async def _measure(pid: int, port: int, seconds: float, turns: int) -> list[dict[str, Any]]:
-    loop = asyncio.get_running_loop()
-    connections = [
-        (await loop.create_connection(_Connection, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)
-    ]
+    connections = await connect(port, CONNECTIONS)
     load = Load()
     await _run(connections, load.rank_and_click, 3.0)
     costs: dict[str, list[float]] = {"nobody": [], "overview": [], "query": []}
