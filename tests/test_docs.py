@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -12,6 +14,7 @@ import pytest
 
 from clickbandit import load_queries
 from clickbandit.clicks._base import model_names
+from clickbandit.live import Ranker
 from clickbandit.policies._base import policy_names
 
 PROJECT = Path(__file__).parents[1]
@@ -100,8 +103,14 @@ def test_the_service_by_example(tmp_path):
             answers = [curl(line.replace("http://127.0.0.1:8000", here)) for line in curls.splitlines()]
             code = fenced(LIVE, "python")[2].replace("http://127.0.0.1:8000", here)
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            backup = re.search(r"sqlite3 clicks.db \"(.*?)\"", LIVE)[1]
+            with closing(sqlite3.connect(tmp_path / "clicks.db")) as file:
+                file.execute(backup.replace("backup.db", str(tmp_path / "backup.db")))
         finally:
             process.kill()
+    with Ranker(f"sqlite:///{tmp_path}/backup.db") as ranker:
+        assert ranker.stats().impressions == 2
+        assert ranker.verify("red shoes")
     assert done.stdout == "accepted\n", done.stderr
     shown, events, settled, query, frozen, reset = map(json.loads, answers[:-1])
     (example,) = map(json.loads, fenced(LIVE, "json"))

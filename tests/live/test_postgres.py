@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections import Counter
 
 import psycopg
 import pytest
@@ -104,6 +105,31 @@ def test_the_same_id_at_two_workers_at_once(two):
             assert found[0] == found[1]
         else:
             assert sum(isinstance(one, Conflict) for one in found) == 1
+
+
+def test_names_that_cross_do_not_lock_each_other_out(two, sql):
+    """Two workers are given the same names for different things, the other way round, at the same time."""
+    names = [f"{k:03}" for k in range(200)]
+    for step in range(10):
+        ids = [worker.rank(f"query {k}", ITEMS, id=f"{step} {k}") for k, worker in enumerate(two)]
+        barrier = threading.Barrier(2)
+        found = []
+
+        def report(worker, shown, order, step=step, barrier=barrier, found=found):
+            events = [Event(shown.id, shown.items[0], f"{step} {name}") for name in names[::order]]
+            barrier.wait()
+            found.extend(verdict.verdict for verdict in worker.events(events))
+
+        threads = [
+            threading.Thread(target=report, args=(worker, shown, order))
+            for worker, shown, order in zip(two, ids, (1, -1), strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert Counter(found) == {"accepted": 200, "duplicate": 200}
+    assert sql("select deadlocks from pg_stat_database where datname = current_database()") == [(0,)]
 
 
 def test_a_connection_that_is_lost_is_made_again(open_ranker, sql):

@@ -137,8 +137,8 @@ class RankedItem(Struct, gc=False):
     propensity: Annotated[
         float | None,
         Meta(
-            description="The probability, given what was known just before, that this item stands here; "
-            "null where the policy cannot state it exactly."
+            description="The probability, given what was known just before and the list's source, that this item "
+            "stands here; null where the policy cannot state it exactly."
         ),
     ]
 

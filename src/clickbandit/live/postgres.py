@@ -259,22 +259,25 @@ class PostgresStore:
 
     @_guarded
     def save(self, changes: Changes) -> None:
+        # new names in their order, so that processes which are given the same ones cannot wait for each other
+        impressions = sorted(changes.impressions, key=attrgetter("id"))
+        events = sorted(changes.events)
         with self._connection.pipeline(), self._connection.cursor() as cursor:
             many = cursor.executemany
             if changes.queries:
                 many(f"update queries set {_SET_QUERY} where id = %s", map(_query_values, changes.queries))
-            if changes.impressions:
-                many(_NEW_IMPRESSION, map(_impression_values, changes.impressions))
+            if impressions:
+                many(_NEW_IMPRESSION, map(_impression_values, impressions))
             if changes.touched:
                 many(
                     "update impressions set outcome = %s, clicks = %s where id = %s",
                     [(i.outcome, i.clicks, i.id) for i in changes.touched],
                 )
-            if changes.events:
+            if events:
                 many(
                     "insert into events (key, impression, item, at, late, timestamp) "
                     "values (%s, %s, %s, %s, %s, %s)",
-                    changes.events,
+                    events,
                 )
             if changes.log:
                 many("insert into log values (%s, %s, %s, %s)", changes.log)
