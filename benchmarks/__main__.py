@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes: a minute rather than ten")
     parser.add_argument("--only", choices=["simulating", "fitting", "live", "page"], help="only one of them")
     parser.add_argument("--out", type=Path, help="save the figures here, as JSON")
-    parser.add_argument("--minutes", type=float, help="how long the service is under each load")
+    parser.add_argument("--minutes", type=float, help="how long the service makes lists")
     options = parser.parse_args()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     results: dict[str, object] = {"machine": machine(), "quick": options.quick}

@@ -320,8 +320,8 @@ def main() -> int:
     )
     names = [f"{policy}:{model}" for policy in POLICIES for model in QUERIES]
     parser.add_argument("--only", action="append", choices=names, help="only this policy and model")
-    parser.add_argument("--runs", type=int, default=8, help="populations of each kind")
-    parser.add_argument("--compare", type=float, default=1e5, help="impressions whose regret is compared")
+    parser.add_argument("--runs", type=int, default=16, help="populations of each kind")
+    parser.add_argument("--compare", type=float, default=5e4, help="impressions whose regret is compared")
     parser.add_argument("--impressions", type=float, default=1e6, help="of the first population of each kind")
     given = parser.parse_args()
     folder = os.environ.get("CLICKBANDIT_SHARED", "shared")
