@@ -20,6 +20,7 @@ from clickbandit.kernel import interpreted
 from clickbandit.policies._assignment import assign, best_exchange
 from clickbandit.policies._base import parse_policy
 from clickbandit.policies._blocks import BELOW
+from clickbandit.policies.grab import find_leader
 from clickbandit.simulation.run import Problem, Run
 from naive.relations import GRAB, TopRank, UniRank
 
@@ -273,6 +274,18 @@ def test_grab_leader_is_the_best_assignment_at_every_step(run: Run) -> None:
         rows, columns = linear_sum_assignment(value, maximize=True)
         assert value[leader, range(len(leader))].sum() >= value[rows, columns].sum() - 1e-13
         assert run.state.mean == pytest.approx(run.state.clicks / np.maximum(run.state.shown, 1))
+
+
+@pytest.mark.parametrize(("n_items", "n_positions"), [(1, 1), (5, 5), (7, 3), (40, 12)])
+def test_grab_starts_with_the_leader_of_equal_means(n_items: int, n_positions: int) -> None:
+    state = parse_policy("grab").start(n_items, n_positions, horizon=1000)
+    found = deepcopy(state)
+    for array in (found.position, found.leader, found.key):
+        array[:] = -7
+    interpreted(find_leader)(found)
+    for name in ("leader", "position", "key", "highest"):
+        assert getattr(found, name).tolist() == getattr(state, name).tolist(), name
+    assert state.leader.tolist() == list(range(n_positions))
 
 
 @given(runs("grab"))

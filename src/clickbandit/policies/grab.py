@@ -91,7 +91,7 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
         value=-1e-8 * low_on_top,
         handicap=-1e-8 * low_on_top,
         leader=np.arange(n_positions),
-        position=np.zeros(n_items, np.int64),
+        position=np.where(np.arange(n_items) < n_positions, np.arange(n_items), FREE),
         order=np.arange(n_positions),
         margin=np.zeros(1),
         bound=np.ones(cells),
@@ -105,7 +105,7 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
         chain=np.zeros((2, n_items), np.int64),
         gain=np.zeros((n_positions + 1, n_positions + 1)),
     )
-    interpreted(find_leader)(state)
+    interpreted(name_leader)(state)  # it is the best, and after the first clicks it is known for how long
     return state
 
 
@@ -127,6 +127,11 @@ def check_leader(state: State) -> None:
 def find_leader(state: State) -> None:
     assign(state.value, state.leader, state.position, state.distance, state.chain)
     state.margin[0] = max(0.0, -best_exchange(state.value, state.leader, state.position, state.gain))
+    name_leader(state)
+
+
+@slow_path
+def name_leader(state: State) -> None:
     key = 0
     for k in range(len(state.leader)):
         key = mix(key, state.leader[k] + 1)
