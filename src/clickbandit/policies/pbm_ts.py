@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies._cascading import highest_first
 from clickbandit.policies._common import sort_by_decreasing
 from clickbandit.policies._pbm import (
     PBMPolicy,
@@ -102,7 +103,10 @@ def memo_size(n_items: int, n_positions: int) -> int:
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     for item in range(len(state.order)):
         state.sample[item] = draw_attraction(state, item, rng)
-    sort_by_decreasing(state.sample, state.order)
+    if highest_first(state.sample, state.order, len(ranking), 0.0):
+        sort_by_decreasing(
+            state.sample, state.order
+        )  # of equal draws the item with the lowest number is first
     show(state.order, state.places, ranking)
 
 
