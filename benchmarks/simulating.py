@@ -5,6 +5,7 @@ ten items, five positions. Beside each policy stand the figures of the paper's a
 the plain Python twin of the tests in the same run.
 """
 
+import math
 import os
 import resource
 import statistics
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.policies._base import parse_policy, policy_names
 from clickbandit.queries import Query, load_queries
 from clickbandit.report.tables import print_table
@@ -27,8 +29,40 @@ from clickbandit.simulation.simulate import Task, simulate_all
 PROJECT = Path(__file__).parents[1]
 AUTHORS = {"batchrank": 43_000, "cascade-kl-ucb": 10_000, "ranked-exp3": 50_000}
 """Nanoseconds a step of the code behind the paper's figures."""
-WANTED = {"batchrank": 70, "cascade-kl-ucb": 250, "ranked-exp3": 150, "pbm-ts": 3000}
+WANTED = {"batchrank": 70, "cascade-kl-ucb": 250, "ranked-exp3": 150, "cts": 3000, "pbm-ts": 3000}
 """Nanoseconds a step that are wanted at most; of the others, 1000."""
+SIZES = ((10, 5), (100, 10), (1000, 50))
+"""Items and positions of larger problems."""
+ORDERS: dict[str, Callable[[int, int], float]] = {
+    "K": lambda items, positions: positions,
+    "L": lambda items, positions: items,
+    "K L": lambda items, positions: positions * items,
+    "L log L": lambda items, positions: items * math.log(items),
+    "L²": lambda items, positions: items**2,
+    "K² L": lambda items, positions: positions**2 * items,
+}
+"""How much work a step may be, by the number of items and of positions."""
+ALLOWED = {
+    "batchrank": "L",
+    "bubblerank": "L",
+    "grab": "K² L",
+    "optimal": "K",
+    "pbm-pie": "K L",
+    "pbm-ts": "K L",
+    "pbm-ucb": "L log L",
+    "random": "K",
+    "rank1elim": "L",
+    "rank1elim-kl": "L",
+    "ranked-exp3": "K L",
+    "ranked-kl-ucb": "K L",
+    "ranked-ucb1": "K L",
+    "toprank": "L²",
+    "unirank": "L²",
+}
+"""What a policy's paper says to do in a step: of cascading bandits and PBM-UCB an index for each item and their order;
+of ranked ones an index for each item and position; of PBM-PIE and PBM-TS a likelihood of each item, over all positions
+(PBM-TS up to a hundred times); of TopRank and UniRank an index for each pair; of GRAB an assignment; of the others a
+list, and now and then a test of each item."""
 POSITIONS = 5
 PAPER = {"queries": 60, "models": 2, "runs": 10, "steps": 10_000_000}
 
@@ -38,6 +72,7 @@ def main(quick: bool = False) -> dict[str, Any]:
     queries = load_queries(queries_file())[: 3 if quick else 10]
     found = {
         "steps": steps(queries, 100_000 if quick else 400_000, 3 if quick else 6),
+        "growth": growth(100_000 if quick else 2_000_000),
         "leaps": leaps(queries, 3 if quick else 7),
         "start": start(),
         "threads": threads(queries[0], 200_000 if quick else 1_000_000),
@@ -101,6 +136,39 @@ def step_time(policy: str, query: Query, model: str, n: int, repeats: int) -> fl
             run.advance(10_000)
             best[part] = min(best[part], (time.thread_time() - started) / 10_000 * 1e9)
     return float(best.mean())
+
+
+def growth(n: int) -> list[dict[str, Any]]:
+    """Nanoseconds a step with more items and positions, over n / L steps, and how much the paper lets them grow."""
+    rng = np.random.default_rng(0)
+    users = {
+        size: PositionBasedModel(rng.uniform(0.01, 0.5, size[0]), 1 / np.arange(1, size[1] + 1) ** 0.5)
+        for size in SIZES
+    }
+    rows = []
+    for policy in [*policy_names(), "batchrank:variant=experiment"]:
+        times = {}
+        for (items, positions), model in users.items():
+            run = Run(Problem(policy, model, positions=positions, horizon=10**6, method="step"), seed=1)
+            run.advance(2 * items)  # past the first look at each item
+            count = max(n // items, 1000)
+            started = time.thread_time()
+            run.advance(count)
+            times[items, positions] = (time.thread_time() - started) / count * 1e9
+        order = ALLOWED.get(policy.partition(":")[0], "L log L")
+        allowed = ORDERS[order](*SIZES[-1]) / ORDERS[order](*SIZES[0])
+        rows.append(
+            {
+                "policy": policy,
+                **{f"L={items}, K={positions}": round(times[items, positions]) for items, positions in SIZES},
+                "times": f"{times[SIZES[-1]] / times[SIZES[0]]:,.0f}",
+                "allowed": f"{allowed:,.0f}",
+                "a step is": order,
+            }
+        )
+    print("\nNanoseconds a step with more items and positions, in the PBM:")
+    print_table(rows)
+    return rows
 
 
 def twin_time(policy: str, query: Query, n: int = 2000) -> float:

@@ -112,6 +112,28 @@ def test_many_steps_at_once_are_many_single_steps(case: str) -> None:
     assert run.best() == step_by_step["final"]
 
 
+@pytest.mark.parametrize("policy", [*policy_names(), "batchrank:variant=experiment"])
+def test_a_thousand_items_and_fifty_positions(policy: str) -> None:
+    """Past the first look at each item: lists of different items, no number out of its range."""
+    items, positions = 1000, 50
+    model = PositionBasedModel(
+        attraction=np.random.default_rng(1).permutation(np.linspace(0, 0.6, items)),
+        examination=1 / np.sqrt(np.arange(1, positions + 1)),
+    )
+    run = Run(Problem(policy, model, positions=positions, horizon=20_000, method="step"), seed=1)
+    regret, _ = run.advance(items)
+    for _ in range(50):
+        more, _ = run.advance(1)
+        regret += more
+        shown = run._rankings[0].tolist()
+        assert len(set(shown)) == positions
+        assert set(shown) <= set(range(items))
+    assert 0 <= regret < np.inf
+    assert len(set(run.best())) == positions
+    for name, value in run.state._asdict().items():
+        assert not np.isnan(value).any(), name
+
+
 def test_the_settings_of_all_policies_are_covered() -> None:
     assert {"batchrank", "batchrank:variant=experiment", "batchrank:eliminate=false"} <= set(
         spellings("batchrank")
