@@ -27,7 +27,6 @@ from clickbandit.report.curves import curves
 from clickbandit.report.looks import Look
 from clickbandit.report.standings import Standing
 
-_MOST_POINTS = 50  # of a line: more cannot be seen
 _LETTER = 6.3  # how wide one of a label is, in pixels
 _BETWEEN_LABELS = 14
 CHOSEN = "chosen"
@@ -37,14 +36,14 @@ CHOSEN = "chosen"
 # --- regret over time ---------------------------------------------------------------------------------------
 
 
-def total_curves(table: pa.Table) -> list[Row]:
-    """For each policy and model, at some of the steps: the regret of all steps so far, averaged over queries, with its
-    95% interval over runs."""
+def total_curves(table: pa.Table, points: int = 50) -> list[Row]:
+    """For each policy and model, at so many of the steps: the regret so far, averaged over queries, with its 95%
+    interval over runs."""
     rows = []
     for (policy, model), mine in curves(table).items():
         runs = mine.cumulative.mean(axis=0)
         windows = len(mine.steps)
-        some = np.unique(np.linspace(0, windows - 1, min(windows, _MOST_POINTS)).round().astype(int))
+        some = np.unique(np.linspace(0, windows - 1, min(windows, points)).round().astype(int))
         for window in some:
             interval = mean_interval(runs[:, window], least=0)
             step = int(mine.steps[window])
@@ -58,8 +57,10 @@ def totals_panel(
     rows: Sequence[Row], look: Mapping[str, Look], title: str, *, height: int, size: float = 12
 ) -> Spec:
     """The regret of all steps so far of each policy, on a logarithmic scale, with labels at the right."""
-    low, high = log_range((row["mean"] for row in rows), deepest=1e-3)
     ends = {row["policy"]: row["mean"] for row in rows}  # the last of each
+    low, high = log_range(
+        ends.values(), deepest=1e-6
+    )  # how lines begin may be below the picture, but not how they end
     label = dict(
         zip(ends, _apart(list(ends.values()), low, high, _BETWEEN_LABELS * size / 12 / height), strict=True)
     )
