@@ -23,6 +23,7 @@ FITTING = (PROJECT / "docs" / "fitting.md").read_text()
 REPRODUCING = (PROJECT / "docs" / "reproducing.md").read_text()
 CLUSTER = (PROJECT / "docs" / "cluster.md").read_text()
 LIVE = (PROJECT / "docs" / "live.md").read_text()
+WHICH = (PROJECT / "docs" / "which-policy.md").read_text()
 
 
 def fenced(text: str, language: str) -> list[str]:
@@ -151,6 +152,7 @@ def curl(line: str) -> str:
             *fenced(REPRODUCING, "sh"),
             *fenced(CLUSTER, "sh"),
             *fenced(LIVE, "sh"),
+            *fenced(WHICH, "sh"),
         ]
         for line in block.splitlines()
     ],
