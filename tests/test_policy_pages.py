@@ -1,7 +1,6 @@
 """Every policy has a page that says what it is and when to use it, and what is generated there is up to date."""
 
 import json
-import math
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,7 +9,6 @@ import numba
 import numpy as np
 import pytest
 from docs import build
-from scipy import stats
 
 from clickbandit.policies._base import policy_names
 from clickbandit.queries import load_queries
@@ -50,23 +48,19 @@ def test_the_results_are_of_these_policies_and_problems() -> None:
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="compilation is off: it would take too long")
 @pytest.mark.parametrize(("policy", "model"), LINES)
 def test_the_results_are_those_of_the_policies_as_they_are(policy: str, model: str) -> None:
-    """The first point of each line is no further from that of as many runs today than chance allows, at 99.99%.
+    """The first point of each line is about that of as many runs today.
 
-    The numbers need not be the same: users and policies may come to draw other random numbers for the same purpose.
-    A tenth more is for what few runs cannot tell: BatchRank splits its batch that early in one run of twenty.
+    Not exactly: users and policies may come to draw other random numbers for the same purpose. By these the mean of so
+    many runs differs by 22% (GRAB's in the CM) or less, one standard deviation.
     """
     step, runs = RESULTS["curves"]["steps"][0], build.ENVIRONMENTS["still"][1]
     size: dict[str, int] = {"positions": build.POSITIONS, "horizon": build.STEPS}
-    queries = load_queries(build.DOCS.parent / "examples" / "queries.json")
-    found = np.zeros((len(queries), runs))
-    for i, query in enumerate(queries):
+    found = []
+    for query in load_queries(build.DOCS.parent / "examples" / "queries.json"):
         problem = Problem(policy, query.model(model), query=query.query, **size, method="step")
-        for number in range(runs):
-            found[i, number], _ = Run(problem, seed=build.SEED, run=number).advance(step)
-    variance = 2 * found.var(axis=1, ddof=1).mean() / found.size  # of a difference of two such means
-    allowed = stats.t.ppf(0.99995, len(queries) * (runs - 1)) * math.sqrt(variance)
+        found += [Run(problem, seed=build.SEED, run=number).advance(step)[0] for number in range(runs)]
     recorded = RESULTS["curves"][model][policy][0]
-    assert abs(found.mean() - recorded) < allowed + 0.1 * recorded, STALE
+    assert 0.5 * recorded < np.mean(found) < 1.5 * recorded, STALE
 
 
 @pytest.mark.parametrize("path", [build.PAGES / "README.md", build.DOCS / "which-policy.md"])
