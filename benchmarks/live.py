@@ -85,7 +85,7 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
     rows = []
     for name, work in (("ranks with their clicks", load.rank_and_click), ("clicks alone", load.click)):
         if work == load.click:
-            seconds = min(seconds, RETENTION / 2)  # then the last impressions are gone
+            seconds = min(seconds, RETENTION / 2)  # after that its impressions are pruned
         await _run(connections, work, WARM_UP)
         load.reset()
         cpu, memory, started = _cpu(pid), [_memory(pid)], time.perf_counter()
@@ -127,7 +127,7 @@ class Load:
         self._ranks = [
             post("/v1/rank", f'{{"query":"query {k}","items":[{names}]}}'.encode()) for k in range(QUERIES)
         ]
-        self._shown: deque[tuple[bytes, bytes]] = deque(maxlen=20_000)
+        self._shown: deque[tuple[bytes, bytes]] = deque(maxlen=5000)
         self._clicks: list[bytes] = []
         self._number = 0
         self.reset()
