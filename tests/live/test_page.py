@@ -335,6 +335,7 @@ def test_the_demo(window, tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         try:
+            assert process.stdout.readline() == "clickbandit demo: starting with batchrank and toprank ...\n"
             url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
             one = window(url)
             one.page.goto(url)

@@ -22,6 +22,7 @@ def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> No
         listen("127.0.0.1", port) as listener,
         tempfile.TemporaryDirectory(prefix="clickbandit-demo-") as folder,
     ):
+        print(f"clickbandit demo: starting with {policy}{f' and {versus}' if versus else ''} ...", flush=True)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
         def ready() -> None:

@@ -1,7 +1,7 @@
 """Invented queries of an invented shop: what is on offer, and what people really want.
 
-Items are in the order of their attraction, the most attractive first. The shop does not know that, and offers them in
-another order.
+Items are in the order of their attraction, the most attractive first. The shop does not know that: it offers what it
+wants to be rid of first.
 """
 
 from typing import NamedTuple
@@ -31,8 +31,8 @@ class DemoQuery(NamedTuple):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The items in an order that says nothing of their attraction, so that there is much to learn."""
-        return tuple(sorted(self.items, key=lambda item: item[::-1]))
+        """The items as the shop would show them: there is much to learn."""
+        return self.items[::-1]
 
 
 _SHOP = """

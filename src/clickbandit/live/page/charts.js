@@ -7,7 +7,10 @@ import {chance, clock, count} from "./words.js";
 const COLOURS = ["vermillion", "blue", "green", "purple", "clay", "lilac", "black"];
 
 // A batch keeps the colour of its first position, also when it splits.
-export const colour = (group) => (group?.first === undefined ? "var(--gray)" : `var(--${COLOURS[(group.first - 1) % COLOURS.length]})`);
+export function colour(group) {
+  if (group === undefined) return "var(--blue)";
+  return group.first === undefined ? "var(--gray)" : `var(--${COLOURS[(group.first - 1) % COLOURS.length]})`;
+}
 
 export function swatch(paint) {
   return s("svg", {class: "swatch", viewBox: "0 0 12 12", "aria-hidden": "true"}, s("rect", {width: 12, height: 12, rx: 2, fill: paint}));
@@ -87,19 +90,15 @@ export function tree(frames, order, learned, width) {
   const height = box.top + row * order.length + box.bottom;
   const place = new Map(order.map((name, k) => [name, k]));
   const areas = [];
-  frames.forEach((frame, k) => {
-    const start = px(frame.learned);
-    const stop = px(k + 1 < frames.length ? frames[k + 1].learned : learned);
-    if (stop - start < 0.5) return;
-    for (const group of frame.groups) {
-      for (const [a, b] of runs(group.items.map((name) => place.get(name)))) {
-        areas.push(s("rect", {
-          x: start, width: stop - start, y: box.top + a * row + 1, height: (b - a + 1) * row - 2, rx: 2,
-          fill: colour(group), class: group.first === undefined ? "batch below" : "batch",
-        }));
-      }
+  for (const {group, from: start, to: stop} of spans(frames, learned)) {
+    if (px(stop) - px(start) < 0.5) continue;
+    for (const [a, b] of runs(group.items.map((name) => place.get(name)))) {
+      areas.push(s("rect", {
+        x: px(start), width: px(stop) - px(start), y: box.top + a * row + 1, height: (b - a + 1) * row - 2, rx: 2,
+        fill: colour(group), class: group.first === undefined ? "batch below" : "batch",
+      }));
     }
-  });
+  }
   const ticks = [];
   for (let power = 1; power <= to; power *= 10) {
     for (const n of [power, 2 * power, 5 * power]) {
@@ -122,6 +121,22 @@ export function tree(frames, order, learned, width) {
     s("text", {x: width - box.right, y: height - box.bottom + 17, "text-anchor": "end"}, count(learned)),
     s("text", {x: width - box.right, y: height - 4, "text-anchor": "end", class: "soft"}, "impressions learned from, logarithmic"),
   );
+}
+
+// Each batch in each of its stages, from when to when.
+function spans(frames, learned) {
+  const done = [];
+  let open = new Map();
+  for (const frame of frames) {
+    const still = new Map();
+    for (const group of frame.groups) {
+      const key = JSON.stringify([group.first, group.last, group.stage, group.items]);
+      still.set(key, open.get(key) ?? {group, from: frame.learned});
+    }
+    for (const [key, span] of open) if (!still.has(key)) done.push({...span, to: frame.learned});
+    open = still;
+  }
+  return [...done, ...[...open.values()].map((span) => ({...span, to: learned}))];
 }
 
 function runs(numbers) {

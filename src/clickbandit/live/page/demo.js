@@ -9,6 +9,11 @@ import {chance, count} from "./words.js";
 const PAINTS = ["var(--vermillion)", "var(--green)"];
 const SMOOTH = 10; // seconds that a point of the picture looks back
 
+const MODELS = {
+  CM: "They go down the list, click the first item that attracts them, and are done.",
+  PBM: "They look at lower positions less often, and click every item that attracts them where they look.",
+};
+
 let settings = {};
 
 export const address = () => "v1/stream?view=demo";
@@ -25,7 +30,7 @@ export function render(state, view, width) {
   return [
     h("h1", {}, "A shop with simulated people"),
     h("p", {class: "lead"}, "Nobody has told the service what people like: it learns that from their clicks. Lists get better as it does, and batches of items split once it is sure that some are better than others."),
-    h("section", {"aria-labelledby": "panel"}, h("h2", {id: "panel"}, "People"), panel(state)),
+    h("section", {"aria-labelledby": "panel"}, h("h2", {id: "panel"}, "People"), panel(state), h("p", {class: "note"}, MODELS[state.settings.model])),
     h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression"), picture(state, width)),
     h("section", {"aria-labelledby": "lists"}, h("h2", {id: "lists"}, "Lists"), lists(state)),
   ];
@@ -41,10 +46,10 @@ function panel({settings, window}) {
   return h("div", {class: "panel"},
     h("label", {}, h("span", {}, "Click model"),
       h("select", {name: "model", "data-action": "demo"}, [
-        ["CM", "cascade: the first that attracts"], ["PBM", "position-based: each that attracts, where they look"],
+        ["CM", "cascade (CM)"], ["PBM", "position-based (PBM)"],
       ].map(([value, text]) => h("option", {value, selected: settings.model === value}, text)))),
     slider("speed", "Speed", settings.speed, 600, 10, `${count(settings.speed)} people a second`),
-    slider("delay", "Delay of clicks", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s on average; ${window} s is the window`),
+    slider("delay", "Delay of clicks, about", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s, window ${window} s`),
     slider("lost", "Clicks lost", settings.lost, 1, 0.05, percent(settings.lost)),
     slider("repeated", "Clicks sent twice", settings.repeated, 1, 0.05, percent(settings.repeated)));
 }

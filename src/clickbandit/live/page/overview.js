@@ -124,8 +124,8 @@ function queries(page, view) {
   };
   const one = (row) => `#/query/${encodeURIComponent(row.query)}`;
   return table("Queries", [
-    column("query", "query", "name", (row) => h("a", {href: one(row)}, row.query)),
-    ["state", {}, (row) => [badge(row.state), row.past_horizon && h("span", {class: "mark", title: "More was learned from than the horizon; learning goes on"}, " past horizon")]],
+    column("query", "query", "name", (row) => [h("a", {href: one(row)}, row.query), h("div", {class: "narrow"}, badge(row.state))]),
+    ["state", {class: "extra"}, (row) => [badge(row.state), row.past_horizon && h("span", {class: "mark", title: "More was learned from than the horizon; learning goes on"}, " past horizon")]],
     column("impressions", "impressions", "number", (row) => count(row.impressions)),
     ["clicks per impression", {class: "number"}, (row) => (row.settled ? chance(row.clicks / row.settled) : "–")],
     column("clicks", "clicks", "number extra", (row) => count(row.clicks)),

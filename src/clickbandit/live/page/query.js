@@ -5,6 +5,9 @@ import {h, table} from "./dom.js";
 import {badge} from "./overview.js";
 import {chance, clock, count, counted, positions, share, STATES} from "./words.js";
 
+const MOST_ROWS = 60;
+const MOST_SHOWN = 10;
+
 export const address = ({name}) => `v1/stream?${new URLSearchParams({view: "query", query: name})}`;
 
 export function render({detail, history}, view, width) {
@@ -67,7 +70,7 @@ function bestList({detail, groups, items}) {
   if (!detail.best.length) return h("p", {}, "There are no items yet.");
   return h("ol", {class: "list"}, detail.best.map((name) => {
     const estimate = items.get(name)?.estimate;
-    return h("li", {}, swatch(colour(groupOf(groups, name))), " ", name, estimate !== undefined && h("small", {}, ` ${chance(estimate)}`));
+    return h("li", {}, groups.length > 0 && swatch(colour(groupOf(groups, name))), " ", name, estimate !== undefined && h("small", {}, ` ${chance(estimate)}`));
   }));
 }
 
@@ -124,7 +127,7 @@ function items(found) {
     has("low") && ["to", {class: "number extra"}, (row) => chance(row.high)],
     has("observed") && ["observed", {class: "number extra"}, (row) => count(row.observed ?? 0)],
     has("clicks") && ["clicks", {class: "number extra"}, (row) => count(row.clicks ?? 0)],
-  ].filter(Boolean), rows), staged && h("p", {class: "note"},
+  ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), staged && h("p", {class: "note"},
     "Intervals are those of the last test; estimates count all clicks so far, also those at other positions.")];
 }
 
@@ -142,8 +145,10 @@ function eliminated({items: known, history}) {
       measured && ["interval", {class: "number"}, (row) => (row.low === undefined ? "–" : `${chance(row.low)}–${chance(row.high)}`)],
       measured && ["from observations", {class: "number extra"}, (row) => (row.observed === undefined ? "–" : count(row.observed))],
       measured && ["items above that", {class: "number extra"}, (row) => (row.worse_than === undefined ? "–" : count(row.worse_than))],
-    ].filter(Boolean), rows));
+    ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows));
 }
+
+const rest = (rows) => rows.length > MOST_ROWS && h("p", {class: "note"}, `The first ${MOST_ROWS} of ${count(rows.length)}.`);
 
 // --- history ------------------------------------------------------------------------------------------------
 
@@ -153,7 +158,7 @@ function past(found, width) {
   const left = [];
   for (const frame of frames) for (const name of frame.eliminated) if (!left.includes(name)) left.unshift(name);
   const order = ordered(found).filter((name) => !left.includes(name)).concat(left.filter((name) => detail.items.includes(name)));
-  const shown = order.slice(0, 60);
+  const shown = order.slice(0, MOST_ROWS);
   return h("section", {"aria-labelledby": "past"}, h("h2", {id: "past"}, "How it came"),
     h("figure", {}, tree(frames, shown, detail.summary.learned, width),
       h("figcaption", {}, "Each batch is an area of its colour; where one ends and several begin it was split, and an item whose row ends was eliminated.",
@@ -206,12 +211,19 @@ function clicks(points, summary, width) {
     lines([{points: line, paint: "var(--blue)"}], {width, label: `Clicks per impression over time, ${line.length ? `now ${chance(line.at(-1)[1])}` : "nothing yet"}`}));
 }
 
+function list({items, clicked}) {
+  const below = items.slice(MOST_SHOWN);
+  const also = below.filter((name) => clicked.includes(name)).length;
+  return h("ol", {},
+    items.slice(0, MOST_SHOWN).map((name) => h("li", {class: clicked.includes(name) && "clicked"}, name, clicked.includes(name) && h("span", {class: "unseen"}, " (clicked)"))),
+    below.length > 0 && h("li", {}, `and ${below.length} more${also ? `, ${also} clicked` : ""}`));
+}
+
 function impressions(rows) {
   return h("section", {"aria-labelledby": "last"}, h("h2", {id: "last"}, "Last impressions"),
     rows.length === 0 ? h("p", {}, "None of this query are among the last 20,000 of the service.") : table("Last impressions", [
       ["time", {class: "when"}, (row) => clock(row.at)],
-      ["list", {class: "shown"}, (row) => h("ol", {}, row.items.map((name) =>
-        h("li", {class: row.clicked.includes(name) && "clicked"}, name, row.clicked.includes(name) && h("span", {class: "unseen"}, " (clicked)"))))],
+      ["list", {class: "shown"}, list],
       ["made by", {class: "extra"}, (row) => row.source],
       ["outcome", {}, (row) => row.outcome],
     ], rows));
