@@ -75,10 +75,12 @@ def test_a_split_and_an_elimination_are_remembered(open_ranker, clock):
     # what is remembered of an item that is out does not change, and all of it survives
     evidence, frames = found.evidence, found.frames
     learn(ranker, "hats", 50, "ABC")
+    ranker.freeze("hats")
     ranker.close()
     found = open_ranker(policy="batchrank", horizon=10).history("hats")
     assert found.evidence == evidence
     assert found.frames[: len(frames)] == frames
+    assert len(found.frames) > len(frames)
 
 
 def test_freezing_and_starting_afresh_are_remembered(open_ranker):

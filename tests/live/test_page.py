@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from clickbandit.errors import InputError
 from clickbandit.live import AsyncRanker
 from clickbandit.live.auth import Keys
+from clickbandit.live.demo import run_demo
 from live.serving import serve
 
 KEY = "correct-horse-battery"
@@ -355,9 +357,10 @@ def test_the_demo(window, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_needs_another_policy_to_compare_with():
-    from clickbandit.errors import InputError
-    from clickbandit.live.demo import run_demo
-
-    with pytest.raises(InputError, match="--versus must name another policy"):
-        run_demo(policy="toprank", versus="toprank", port=0, browser=False)
+@pytest.mark.parametrize(
+    ("versus", "wrong"),
+    [("toprank:", "another policy"), ("toprnk", "did you mean toprank?"), ("optimal", "told")],
+)
+def test_the_demo_needs_another_policy_to_compare_with(versus, wrong):
+    with pytest.raises(InputError, match=wrong):
+        run_demo(policy="toprank", versus=versus, port=0, browser=False)

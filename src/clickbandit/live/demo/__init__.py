@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from clickbandit.errors import InputError
+from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.demo.api import WINDOW, DemoApi
 from clickbandit.live.demo.crowd import Arm
 from clickbandit.live.demo.queries import HORIZON, POSITIONS
@@ -16,13 +17,14 @@ from clickbandit.live.service import Service
 
 def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> None:
     """Serve until told to stop; then nothing is left of it."""
-    if versus == policy:
+    print(f"clickbandit demo: starting with {policy}{f' and {versus}' if versus else ''} ...", flush=True)
+    algorithms = Algorithms()  # compiles, and says what is wrong with a policy before anything is begun
+    if versus is not None and algorithms.add(versus).name == algorithms.add(policy).name:
         raise InputError(f"--versus must name another policy than --policy, found {versus} twice")
     with (
         listen("127.0.0.1", port) as listener,
         tempfile.TemporaryDirectory(prefix="clickbandit-demo-") as folder,
     ):
-        print(f"clickbandit demo: starting with {policy}{f' and {versus}' if versus else ''} ...", flush=True)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
         def ready() -> None:
