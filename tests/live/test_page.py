@@ -50,7 +50,7 @@ class Window:
         self.url = url
         self.errors: list[str] = []
         self.foreign: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("console", self._said)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda sent: sent.url.startswith(url) or self.foreign.append(sent.url))
@@ -345,7 +345,7 @@ def test_the_demo(window, tmp_path):
             one.page.get_by_label("Speed").fill("600")
             one.page.get_by_label("Click model").select_option("PBM")
             one.see("600 people a second")
-            one.page.locator("td .state.splitting").first.wait_for(timeout=40_000)
+            one.page.locator("td .state.splitting").first.wait_for(timeout=120_000)
             rows = one.rows("The best list known for each query")
             assert len(rows) == 20
             assert all(len(row) == 4 for row in rows)

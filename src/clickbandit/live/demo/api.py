@@ -54,11 +54,13 @@ class DemoApi(Api):
     async def demo(self) -> DemoState:
         """Say how people come, what they click with each policy, and which lists they see."""
         crowd = self.crowd
+        names = [query.name + arm.suffix for query in QUERIES for arm in crowd.arms]
+        lists = dict(zip(names, await asyncio.gather(*map(self._list, names)), strict=True))
         rows = [
             DemoRow(
                 query.name,
                 list(query.items[:POSITIONS]),
-                [await self._list(query.name + arm.suffix) for arm in crowd.arms],
+                [lists[query.name + arm.suffix] for arm in crowd.arms],
             )
             for query in QUERIES
         ]
