@@ -474,3 +474,18 @@ def test_who_forgets_loses_less_after_a_change_and_more_before() -> None:
         # it is back where it was: the change cost it less than half of what half time costs
         assert after.mean() < 1.5 * before.mean()
     assert found["cascade-ucb1"][:, 1].mean() > 5 * found["cascade-ucb1"][:, 0].mean()
+
+
+@given(st.data())
+def test_the_highest_come_first_whatever_the_order_before(data):
+    """Also when the rest stands in increasing order, so that each item would go in and out again."""
+    n_items = data.draw(st.integers(1, 60))
+    n_positions = data.draw(st.integers(1, n_items))
+    index = np.array(data.draw(st.lists(st.integers(0, 40), min_size=n_items, max_size=n_items)), float)
+    order = np.array(data.draw(st.permutations(range(n_items)) | st.just(np.argsort(index))))
+    tied = interpreted(_cascading.highest_first)(index, order, n_positions, 0.5)
+    assert sorted(order) == list(range(n_items))
+    expected = np.sort(index)[::-1]
+    assert index[order[:n_positions]].tolist() == expected[:n_positions].tolist()
+    if len(set(expected[: n_positions + 1])) < len(expected[: n_positions + 1]):
+        assert tied

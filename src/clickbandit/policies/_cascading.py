@@ -51,20 +51,30 @@ def put_highest(index: FloatArray, order: IntArray, rng: np.random.Generator, ra
 def highest_first(index: FloatArray, order: IntArray, n_positions: int, tie: float) -> bool:
     """Bring the items with the highest indices to the front, highest first; whether two came within `tie`.
 
-    An insertion sort from the last list's order, which is nearly right already.
+    An insertion sort from the last list's order, which is nearly right already; if it is not, the front is selected
+    first, since each item that goes in takes time for all that it passes.
     """
     tied = False
-    for i in range(1, len(order)):
+    entered = 0
+    i = 1
+    while i < len(order):
         item = order[i]
         value = index[item]
         k = i
-        if i >= n_positions:
-            k = n_positions - 1
-            above = index[order[k]]
+        i += 1
+        if k >= n_positions:
+            last = n_positions - 1
+            above = index[order[last]]
             tied = tied or above - tie <= value <= above + tie
             if value <= above:
                 continue
-            order[i] = order[k]
+            entered += 1
+            if entered == 2 * n_positions:
+                select(index, order, n_positions)
+                i = 1
+                continue
+            order[k] = order[last]
+            k = last
         while k > 0:
             above = index[order[k - 1]]
             tied = tied or above - tie <= value <= above + tie
@@ -74,6 +84,30 @@ def highest_first(index: FloatArray, order: IntArray, n_positions: int, tie: flo
             k -= 1
         order[k] = item
     return tied
+
+
+@slow_path
+def select(index: FloatArray, order: IntArray, n: int) -> None:
+    """Bring the n items with the highest indices to the front, in any order (Hoare's selection)."""
+    low, high = 0, len(order) - 1
+    while low < high:
+        pivot = index[order[(low + high) // 2]]
+        i, j = low, high
+        while i <= j:
+            while index[order[i]] > pivot:
+                i += 1
+            while index[order[j]] < pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if n - 1 <= j:
+            high = j
+        elif n - 1 >= i:
+            low = i
+        else:
+            return
 
 
 @slow_path
