@@ -304,7 +304,8 @@ def _discussed(results: pa.Table, name: str) -> Spec:
     low, high = log_range((row[key] for row in rows for key in ("mean", "high")), deepest=0)
     places = sorted({row["x"] for row in rows})
     x_scale = {"type": "log", "domain": [places[0] / 1.2, places[-1] * 1.2], "nice": False}
-    x_axis = {"values": places, "grid": False, "format": "~g", "tickCount": len(places)}
+    shares = "datum.value < 1 ? '1/' + round(1 / datum.value) : datum.value"
+    x_axis = {"values": places, "grid": False, "labelExpr": shares, "tickCount": len(places)}
     lines = policy_lines(look, number("mean", "regret", scale=log_scale(low, high), axis=log_axis(low, high)))
     bars = {"y": number("low"), "y2": {"field": "high"}, "color": lines["encoding"]["color"]}
     low_end, high_end = sorted((row for row in rows if row["x"] == places[at]), key=lambda row: row["mean"])
