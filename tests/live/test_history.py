@@ -1,17 +1,19 @@
 """What the page is made of, on both stores: states, histories, how late clicks come, and the streams."""
 
+import contextlib
+import http.client
 import itertools
 import json
 import time
 
 import pytest
 
-from clickbandit.live import AsyncRanker, Event, Unknown, history
+from clickbandit.live import AsyncRanker, Event, Unknown, history, stream
 from clickbandit.live.history import LOOK_AGAIN, MOST_FRAMES, MOST_POINTS, History, Look
 from clickbandit.live.learner import Learner
 from clickbandit.live.store import DIVIDED, FINISHED, SILENT_AFTER, STATE, STUCK_AFTER, UNDIVIDED, QueryRow
 from clickbandit.live.views import state
-from live.conftest import only_sqlite
+from live.conftest import only_postgres, only_sqlite
 from live.serving import serve
 
 ITEMS = tuple("ABCDE")
@@ -81,6 +83,19 @@ def test_a_split_and_an_elimination_are_remembered(open_ranker, clock):
     assert found.evidence == evidence
     assert found.frames[: len(frames)] == frames
     assert len(found.frames) > len(frames)
+
+
+@only_postgres
+def test_many_rankers_write_one_history(open_ranker):
+    """Each sees a change when it next looks, and only the first writes it."""
+    rankers = [open_ranker(policy="batchrank", horizon=10) for _ in range(2)]
+    for k in range(150):
+        learn(rankers[k % 2])
+    frames = rankers[0].history("shoes").frames
+    assert len({len(frame.groups) for frame in frames}) > 1
+    for before, frame in itertools.pairwise(frames):
+        assert frame.groups != before.groups
+        assert frame.learned > before.learned
 
 
 def test_freezing_and_starting_afresh_are_remembered(open_ranker):
@@ -300,27 +315,66 @@ def messages(response, n):
 
 @only_sqlite
 def test_a_stream_says_what_changes(url):
-    import http.client
+    with contextlib.ExitStack() as stack:
+        served = stack.enter_context(serve(AsyncRanker(url, policy="random", positions=3)))
 
-    with serve(AsyncRanker(url, policy="random", positions=3)) as served:
-        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
-        connection.request("GET", "/v1/stream?view=query&query=shoes")
-        response = connection.getresponse()
-        assert response.headers["content-type"] == "text/event-stream"
-        kind, problem = messages(response, 2)
-        assert (kind, problem["status"]) == ("problem", 404)
+        def follow(path):
+            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+            stack.callback(connection.close)
+            connection.request("GET", path)
+            return stack.enter_context(connection.getresponse())
+
+        viewed = follow("/v1/stream?view=query&query=shoes")
+        assert viewed.headers["content-type"] == "text/event-stream"
+        found, problem = messages(viewed, 2)
+        assert (found, problem["status"]) == ("problem", 404)
         served.rank("shoes")
-        while kind == "problem":
-            kind = messages(response, 1)[0]
-        assert kind["detail"]["summary"]["impressions"] == 1
-        assert len(kind["history"]["impressions"]) == 1
-        response.close()
-        connection.close()
+        while found == "problem":
+            (found,) = messages(viewed, 1)
+            if found == "problem":
+                messages(viewed, 1)
+        assert found["detail"]["summary"]["impressions"] == 1
+        assert len(found["history"]["impressions"]) == 1
         assert served.get("/v1/stream?view=nothing").status == 422
         assert served.get("/v1/stream?view=demo").status == 422
         health = served.get("/v1/health").json
         assert {entry["endpoint"] for entry in health["latency"]} == {"/v1/rank", "/v1/stream"}
         assert (health["requests"], health["refused"], health["failed"]) == (3, 2, 0)
+        other = follow("/v1/stream")
+        assert messages(other, 1)[0]["stats"]["impressions"] == 1
+        # to be stopped ends streams too, at once
+        started = time.monotonic()
+        served.service.stop()
+        other.read()
+        viewed.read()
+        assert time.monotonic() - started < 10
+
+
+@only_sqlite
+def test_all_who_look_at_the_same_cost_one(url, monkeypatch):
+    monkeypatch.setattr(stream, "MOST_STREAMS", 5)
+    looks = 0
+    stats = AsyncRanker.stats
+
+    async def counted(self, **settings):
+        nonlocal looks
+        looks += 1
+        return await stats(self, **settings)
+
+    monkeypatch.setattr(AsyncRanker, "stats", counted)
+    with serve(AsyncRanker(url, policy="random", positions=3)) as served, contextlib.ExitStack() as stack:
+        streams = []
+        for _ in range(5):
+            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+            stack.callback(connection.close)
+            connection.request("GET", "/v1/stream")
+            streams.append(stack.enter_context(connection.getresponse()))
+        for one in streams:
+            messages(one, 3)
+        assert 3 <= looks <= 5
+        refused = served.get("/v1/stream")
+        assert refused.status == 503
+        assert "5 pages are open already" in refused.detail
 
 
 @only_sqlite
