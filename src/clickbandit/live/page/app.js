@@ -143,7 +143,10 @@ onKeyNeeded((known) => ask("API key", `${known ? "That key was refused. " : ""}T
 
 // --- begin --------------------------------------------------------------------------------------------------
 
-addEventListener("hashchange", open);
+addEventListener("hashchange", () => {
+  open();
+  main.focus({preventScroll: true}); // so that a screen reader and the next Tab go on there
+});
 document.addEventListener("visibilitychange", listen);
 let width = innerWidth;
 addEventListener("resize", () => innerWidth !== width && ((width = innerWidth), draw()));
