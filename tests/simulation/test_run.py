@@ -1,6 +1,7 @@
 """Runs: saved and continued bit for bit, seeds of their own, delayed feedback, windows."""
 
 import io
+import sys
 from typing import ClassVar
 
 import numpy as np
@@ -185,3 +186,15 @@ def test_bad_arguments(arguments, message):
 def test_too_few_examination_values():
     with pytest.raises(InputError, match="4 positions need as many values"):
         simulate(BatchRank(), PBM, positions=4, steps=100)
+
+
+@pytest.mark.parametrize("method", ["step", "leap"])
+def test_going_on_leaves_no_references_behind(method):
+    """numba would keep a generator for ever that it is handed without counting."""
+    model = PositionBasedModel([0.9, 0.6, 0.5, 0.3], examination=[1, 0.5])
+    run = Run(Problem("batchrank", model, positions=2, horizon=1000, method=method), seed=1)
+    run.advance(1)
+    before = sys.getrefcount(run.rng), sys.getrefcount(run.users)
+    for _ in range(20):
+        run.advance(1)
+    assert (sys.getrefcount(run.rng), sys.getrefcount(run.users)) == before

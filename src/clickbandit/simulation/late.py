@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from clickbandit.clicks.cm import click, click_probability  # model
-from clickbandit.kernel import FloatArray, IntArray, entry_point
+from clickbandit.kernel import FloatArray, IntArray, counted_entry_point, slow_path
 from clickbandit.policies.random import rank, update  # policy
 
 
-@entry_point
-def interact(
+@slow_path
+def take_steps(
     state: Any,
     params: Any,
     rng: np.random.Generator,
@@ -46,3 +46,22 @@ def interact(
         if t + 1 >= slots:
             update(state, rankings[slot], clicks[slot], memos[slot])
     return regret, clicked
+
+
+@counted_entry_point
+def interact(
+    state: Any,
+    params: Any,
+    rng: np.random.Generator,
+    users: np.random.Generator,
+    rankings: IntArray,
+    clicks: IntArray,
+    memos: FloatArray,
+    probability: FloatArray,
+    best_reward: float,
+    step: int,
+    steps: int,
+) -> tuple[float, int]:
+    return take_steps(
+        state, params, rng, users, rankings, clicks, memos, probability, best_reward, step, steps
+    )

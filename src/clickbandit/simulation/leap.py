@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, entry_point, kernel
+from clickbandit.kernel import FloatArray, IntArray, counted_entry_point, kernel, slow_path
 from clickbandit.policies.batchrank import IN_ROUNDS, absorb, blocks, member, quiet, test  # policy
-from clickbandit.simulation.loop import interact  # loop
+from clickbandit.simulation.loop import take_steps  # loop
 from clickbandit.simulation.outcomes import draw_outcomes, price  # outcomes
 from clickbandit.simulation.scratch import MOST_BITS, Scratch
 
@@ -21,8 +21,8 @@ MOST_WORK = 10_000_000
 """A leap that takes as long as more steps than this, about a second, is taken only where that is quicker."""
 
 
-@entry_point
-def leap(
+@slow_path
+def leap_over(
     state: Any,
     params: Any,
     rng: np.random.Generator,
@@ -63,12 +63,49 @@ def leap(
                 more_regret, more_clicks = best_reward * length - scratch.totals[0], int(scratch.totals[1])
             else:
                 length = max(1, most)
-                more_regret, more_clicks = interact(
+                more_regret, more_clicks = take_steps(
                     state, params, rng, users, rankings, clicks, memos, probability, best_reward, step, length
                 )
             regret[window] += more_regret
             clicked[window] += more_clicks
             step += length
+
+
+@counted_entry_point
+def leap(
+    state: Any,
+    params: Any,
+    rng: np.random.Generator,
+    users: np.random.Generator,
+    rankings: IntArray,
+    clicks: IntArray,
+    memos: FloatArray,
+    probability: FloatArray,
+    best_reward: float,
+    step: int,
+    ends: IntArray,
+    always: bool,
+    scratch: Scratch,
+    regret: FloatArray,
+    clicked: IntArray,
+) -> None:
+    leap_over(
+        state,
+        params,
+        rng,
+        users,
+        rankings,
+        clicks,
+        memos,
+        probability,
+        best_reward,
+        step,
+        ends,
+        always,
+        scratch,
+        regret,
+        clicked,
+    )
 
 
 @kernel
