@@ -461,7 +461,7 @@ def regret_around_a_change(policy: str, number: int, steps: int) -> tuple[float,
 
 @compiled_only
 def test_who_forgets_loses_less_after_a_change_and_more_before() -> None:
-    steps, runs = 200_000, 8
+    steps, runs = 200_000, 16
     found = {
         policy: np.array([regret_around_a_change(policy, number, steps) for number in range(runs)])
         for policy in ("cascade-ucb1", "cascade-ducb", "cascade-swucb")

@@ -67,7 +67,7 @@ def test_figures_show_what_they_should(written: list[Path]) -> None:
     for text in ("regret a step", "share of runs", "CM", "PBM", "1e-2"):
         assert f">{text}<" in svg["figure-2"]
     assert "bound of Theorem 1" in svg["bound"]
-    for text in ("KL", "Hoeffding", "with", "without", "0.25", "12"):
+    for text in ("KL", "Hoeffding", "with", "without", "1/4", "12"):
         assert f">{text}<" in svg["discussion"]
     lines = {stem: len(re.findall('aria-roledescription="line mark"', text)) for stem, text in svg.items()}
     assert lines == {"figure-1": 12, "figure-2": 16, "batchrank-versions": 4, "bound": 0, "discussion": 4}

@@ -89,7 +89,7 @@ function lists({arms, queries}) {
     const one = row.lists[k];
     const right = one.items.filter((name, place) => name === row.best[place]).length;
     return [
-      h("a", {href: `#/query/${encodeURIComponent(one.query)}`, "aria-label": `${one.query}: what is known`}, badge(one.state)),
+      h("a", {href: `#/query/${encodeURIComponent(one.query)}`, "aria-label": `${one.state}: ${one.query}: what is known`}, badge(one.state)),
       h("small", {}, ` ${right} of ${row.best.length} in the right place`),
       h("ol", {class: "mini"}, one.items.map((name, place) => h("li", {class: name === row.best[place] && "right"}, name))),
     ];
