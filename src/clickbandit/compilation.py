@@ -34,6 +34,7 @@ Part = ModuleType | Mapping[str, Any]
 _PACKAGE = Path(__file__).parent
 KERNEL_SOURCES = (
     "kernel.py",
+    "indexing.py",
     "bounds.py",
     "compilation.py",
     "enumeration.py",
@@ -147,7 +148,8 @@ def _folder(parts: list[ModuleType]) -> Path:
 
 @cache
 def _package_digest() -> bytes:
-    digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__}".encode())
+    checks = os.environ.get("NUMBA_BOUNDSCHECK", "")
+    digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__} {checks}".encode())
     for name in KERNEL_SOURCES:
         path = _PACKAGE / name
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:

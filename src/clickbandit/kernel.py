@@ -16,6 +16,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from clickbandit.indexing import Compiler
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
@@ -30,18 +32,25 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 
+def _options(function: Callable[..., Any]) -> dict[str, Any]:
+    """Kernels of this package never count from the end of an array, as others may (see `indexing`)."""
+    if function.__module__.partition(".")[0] == "clickbandit":
+        return {**_OPTIONS, "pipeline_class": Compiler}
+    return _OPTIONS
+
+
 def kernel(function: Function) -> Function:
     """Compile a function into the compiled loop that calls it.
 
     Never cached by itself: numba does not notice when a function that a cached kernel calls is edited. What is
     cached is the loop around the kernels, under a hash of all their sources (see `compilation`).
     """
-    return cast(Function, numba.njit(**_OPTIONS, forceinline=True)(function))
+    return cast(Function, numba.njit(**_options(function), forceinline=True)(function))
 
 
 def slow_path(function: Function) -> Function:
     """A kernel that is seldom called: compiled by itself, so that what is around it stays small and quick."""
-    return cast(Function, numba.njit(**_OPTIONS)(function))
+    return cast(Function, numba.njit(**_options(function))(function))
 
 
 def entry_point(function: Function) -> Function:
