@@ -1,1 +1,12 @@
-"""Every speed figure that the README states, by one command: `python -m benchmarks`."""
+"""What the project states about its speed: `python -m benchmarks`."""
+
+from typing import Any, NamedTuple
+
+Rows = list[dict[str, Any]]
+
+
+class Table(NamedTuple):
+    """What a benchmark found."""
+
+    title: str
+    rows: Rows

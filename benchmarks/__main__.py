@@ -1,18 +1,19 @@
-"""Run all benchmarks, print what they found, and save it: `python -m benchmarks [--quick] [--only NAME]`.
-
-Times are the best of several, since other work on the machine can only make them longer. Ratios are of two times in
-the same run.
-"""
+"""Run all benchmarks, print what they found, and save it."""
 
 import argparse
-import json
 import os
 import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import fitting, live, page, simulating
+from benchmarks import Rows, fitting, live, page, simulating
+from clickbandit.report.tables import print_table
+
+METHOD = (
+    "Times are the best of several, since other work on the machine can only make them longer; "
+    "ratios are of two times in the same run."
+)
 
 
 def machine() -> dict[str, str]:
@@ -30,24 +31,38 @@ def machine() -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes: a minute rather than ten")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes: minutes rather than half an hour"
+    )
     parser.add_argument("--only", choices=["simulating", "fitting", "live", "page"], help="only one of them")
-    parser.add_argument("--out", type=Path, help="save the figures here, as JSON")
+    parser.add_argument(
+        "--out", type=Path, default=Path("benchmarks.md"), help="save the tables here (%(default)s)"
+    )
     parser.add_argument("--minutes", type=float, help="how long the service makes lists")
     options = parser.parse_args()
-    print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    results: dict[str, object] = {"machine": machine(), "quick": options.quick}
-    if options.only in (None, "simulating"):
-        results["simulating"] = simulating.main(quick=options.quick)
-    if options.only in (None, "fitting"):
-        results["fitting holds"] = fitting.main(quick=options.quick)
-    if options.only in (None, "live"):
-        results["live"] = live.main(quick=options.quick, minutes=options.minutes)
-    if options.only in (None, "page"):
-        results["page"] = page.main(quick=options.quick)
-    if options.out:
-        options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        print(f"written: {options.out}")
+    parts = {
+        "simulating": lambda: simulating.main(options.quick),
+        "fitting": lambda: fitting.main(options.quick),
+        "live": lambda: live.main(options.quick, options.minutes),
+        "page": lambda: page.main(options.quick),
+    }
+    names = [options.only] if options.only else list(parts)
+    about = ", ".join(f"{name} {value}" for name, value in machine().items())
+    saved = f"# Speed\n\n`python -m benchmarks{' --quick' * options.quick}`: {about}. {METHOD}\n"
+    print(about)
+    for n, name in enumerate(names, 1):
+        print(f"\n{name}, {n} of {len(names)}", flush=True)
+        for title, rows in parts[name]():
+            print(f"\n{title}:")
+            print_table(rows)
+            saved += f"\n## {title}\n\n{markdown(rows)}"
+            options.out.write_text(saved, encoding="utf-8")  # as it comes, for this may be interrupted
+    print(f"\nwritten: {options.out}")
+
+
+def markdown(rows: Rows) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clickbandit.report.tables import print_table
+from benchmarks import Table
 
 CONNECTIONS = 32
 QUERIES = 1000
@@ -30,23 +30,19 @@ ITEMS = 10
 BATCH = 100
 WARM_UP = 3.0
 RETENTION = 60
-WANTED = {"ranks/s": 1500, "p99 ms": 60, "events/s": 8000}
+WANTED = "1,500 ranks/s, p99 60 ms, 8,000 events/s"
 _SAMPLES = 20
 """Of the server's memory."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def main(
-    quick: bool = False, minutes: float | None = None, options: tuple[str, ...] = ()
-) -> list[dict[str, Any]]:
-    """Measure and print everything; the figures. CPU us: for a rank with its click and settlement; for a click."""
+def main(quick: bool, minutes: float | None = None) -> Iterator[Table]:
+    """CPU us: for a rank with its click and settlement; for a click."""
     seconds = 60 * minutes if minutes else 8.0 if quick else 30.0
-    with tempfile.TemporaryDirectory() as folder, server(Path(folder), options) as (process, port):
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (process, port):
         rows = asyncio.run(_measure(process.pid, port, seconds))
-    print(f"\nThe service on SQLite, {CONNECTIONS} connections, durable (wanted: {WANTED}):")
-    print_table(rows)
-    return rows
+    yield Table(f"The service on SQLite, {CONNECTIONS} connections, durable (wanted: {WANTED})", rows)
 
 
 @contextmanager
@@ -241,7 +237,3 @@ def _slope(sizes: list[int], seconds: float) -> float:
 def _memory(pid: int) -> int:
     """Bytes of a process in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-
-
-if __name__ == "__main__":
-    main(quick=True, options=tuple(sys.argv[1:]))

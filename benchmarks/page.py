@@ -17,14 +17,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import Table
 from benchmarks.live import CONNECTIONS, Load, _cpu, _run, connect, server
 from clickbandit.live import Ranker
 from clickbandit.live.store import QUERY_COLUMNS
-from clickbandit.report.tables import print_table
 
 QUERIES = 100_000
 VIEWERS = 10
-WANTED = {"ms": 300, "added by viewers": "5%"}
 _ASKED = {
     "sums over all": "/v1/stats",
     "by traffic": "/v1/queries?sort=impressions&descending=true",
@@ -34,21 +33,18 @@ _ASKED = {
 }
 
 
-def main(quick: bool = False) -> dict[str, Any]:
-    """Measure and print everything; the figures."""
+def main(quick: bool) -> Iterator[Table]:
     with tempfile.TemporaryDirectory() as folder:
         _fill(Path(folder) / "clickbandit.db")
         with server(Path(folder)) as (process, port):
-            overview = [
-                _ask(process.pid, port, name, path, 5 if quick else 20) for name, path in _ASKED.items()
-            ]
+            rows = [_ask(process.pid, port, name, path, 5 if quick else 20) for name, path in _ASKED.items()]
+    yield Table(f"The page: {QUERIES:,} queries on SQLite, milliseconds to answer (wanted: 300)", rows)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (process, port):
-        viewed = asyncio.run(_measure(process.pid, port, 3.0 if quick else 10.0, 3 if quick else 6))
-    print(f"\nThe page (wanted: {WANTED}): {QUERIES:,} queries on SQLite, milliseconds to answer:")
-    print_table(overview)
-    print(f"\n{VIEWERS} viewers of a service under load, microseconds of CPU for a rank with its click:")
-    print_table(viewed)
-    return {"overview": overview, "viewers": viewed}
+        rows = asyncio.run(_measure(process.pid, port, 3.0 if quick else 10.0, 3 if quick else 6))
+    title = (
+        f"{VIEWERS} viewers of a service under load, CPU for a rank with its click (wanted: at most 5% added)"
+    )
+    yield Table(title, rows)
 
 
 def _fill(path: Path) -> None:
@@ -149,7 +145,3 @@ def _viewers(port: int, view: str) -> Iterator[None]:
     finally:
         for task in tasks:
             task.cancel()
-
-
-if __name__ == "__main__":
-    main(quick=True)

@@ -14,17 +14,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import Rows, Table
 from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.progress import progress_bar
 from clickbandit.queries import Query, load_queries
-from clickbandit.report.tables import print_table
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
 from clickbandit.simulation.simulate import Task, simulate_all
 
@@ -65,23 +66,21 @@ ALLOWED = {
 of ranked ones an index for each item and position; of PBM-PIE and PBM-TS a likelihood of each item, over all positions
 (PBM-TS up to a hundred times); of TopRank and UniRank an index for each pair; of GRAB an assignment; of the others a
 list, and now and then a test of each item."""
+STEPPED = ("cascade-kl-ucb", "ranked-exp3")
+"""Those of the paper's policies that cannot leap."""
 POSITIONS = 5
 PAPER = {"queries": 60, "models": 2, "runs": 10, "steps": 10_000_000}
 
 
-def main(quick: bool = False) -> dict[str, Any]:
-    """Measure and print everything; the figures."""
+def main(quick: bool) -> Iterator[Table]:
     queries = load_queries(queries_file())[: 3 if quick else 10]
-    found = {
-        "steps": steps(queries, 100_000 if quick else 400_000, 3 if quick else 6),
-        "growth": growth(100_000 if quick else 2_000_000),
-        "leaps": leaps(queries, 3 if quick else 7),
-        "start": start(),
-        "threads": threads(queries[0], 100_000 if quick else 300_000, 3 if quick else 15),
-        "memory": memory(queries[0], 200_000 if quick else 1_000_000),
-    }
-    found["paper"] = paper(found)
-    return found
+    yield (stepped := steps(queries, 100_000 if quick else 400_000, 3 if quick else 6))
+    yield (leapt := leaps(queries, 3 if quick else 7))
+    yield paper(stepped.rows, leapt.rows)
+    yield growth(100_000 if quick else 2_000_000)
+    yield start()
+    yield threads(queries[0], 100_000 if quick else 500_000, 3 if quick else 15)
+    yield memory(queries[0], 200_000 if quick else 1_000_000)
 
 
 def queries_file() -> Path:
@@ -101,13 +100,22 @@ def problem(policy: str, query: Query, model: str, horizon: int, method: Any = "
     )
 
 
+def shown_policies(doing: str) -> Iterator[str]:
+    """All policies, with a bar that shows how many are done."""
+    policies = [*policy_names(), "batchrank:variant=experiment"]
+    with progress_bar(len(policies), doing, "policies") as advance:
+        for policy in policies:
+            yield policy
+            advance(1)
+
+
 # --- step by step -------------------------------------------------------------------------------------------
 
 
-def steps(queries: list[Query], n: int, repeats: int) -> list[dict[str, Any]]:
+def steps(queries: list[Query], n: int, repeats: int) -> Table:
     """Nanoseconds a step, warm, median over queries; and the same of the twin in plain Python."""
     rows = []
-    for policy in [*policy_names(), "batchrank:variant=experiment"]:
+    for policy in shown_policies("step by step"):
         row: dict[str, Any] = {"policy": policy}
         for model in ("CM", "PBM"):
             if missing_knowledge(parse_policy(policy), queries[0].model(model)):
@@ -121,9 +129,7 @@ def steps(queries: list[Query], n: int, repeats: int) -> list[dict[str, Any]]:
         authors = AUTHORS.get(policy.partition(":")[0])
         row["times the authors' code"] = f"{authors / row['PBM ns/step']:,.0f}" if authors else "-"
         rows.append(row)
-    print("\nStep by step, on one core:")
-    print_table(rows)
-    return rows
+    return Table("Step by step, on one core", rows)
 
 
 def step_time(policy: str, query: Query, model: str, n: int, repeats: int) -> float:
@@ -140,7 +146,7 @@ def step_time(policy: str, query: Query, model: str, n: int, repeats: int) -> fl
     return float(best.mean())
 
 
-def growth(n: int) -> list[dict[str, Any]]:
+def growth(n: int) -> Table:
     """Nanoseconds a step with more items and positions, over n / L steps, and how much the paper lets them grow."""
     rng = np.random.default_rng(0)
     users = {
@@ -148,7 +154,7 @@ def growth(n: int) -> list[dict[str, Any]]:
         for size in SIZES
     }
     rows = []
-    for policy in [*policy_names(), "batchrank:variant=experiment"]:
+    for policy in shown_policies("larger problems"):
         times = {}
         for (items, positions), model in users.items():
             run = Run(Problem(policy, model, positions=positions, horizon=10**6, method="step"), seed=1)
@@ -168,9 +174,7 @@ def growth(n: int) -> list[dict[str, Any]]:
                 "a step is": order,
             }
         )
-    print("\nNanoseconds a step with more items and positions, in the PBM:")
-    print_table(rows)
-    return rows
+    return Table("Nanoseconds a step with more items and positions, in the PBM", rows)
 
 
 def twin_time(policy: str, query: Query, n: int = 2000) -> float:
@@ -196,7 +200,7 @@ def twin_time(policy: str, query: Query, n: int = 2000) -> float:
 # --- by leaps -----------------------------------------------------------------------------------------------
 
 
-def leaps(queries: list[Query], repeats: int) -> list[dict[str, Any]]:
+def leaps(queries: list[Query], repeats: int) -> Table:
     """Milliseconds for ten million steps in a running process, best of several for each query."""
     ends = np.arange(1, 101) * (PAPER["steps"] // 100)
     rows = []
@@ -223,9 +227,7 @@ def leaps(queries: list[Query], repeats: int) -> list[dict[str, Any]]:
                     "ns/step": f"{statistics.median(times) / 10:.3f}",
                 }
             )
-    print("\nTen million steps by leaps, in a running process, over the queries:")
-    print_table(rows)
-    return rows
+    return Table("Ten million steps by leaps, in a running process, over the queries", rows)
 
 
 def leap_time(policy: str, query: Query, model: str, ends: Any) -> float:
@@ -239,7 +241,7 @@ def leap_time(policy: str, query: Query, model: str, ends: Any) -> float:
 # --- starting up, threads, memory ---------------------------------------------------------------------------
 
 
-def start() -> list[dict[str, Any]]:
+def start() -> Table:
     """Seconds of whole commands: with nothing compiled, and again."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "CLICKBANDIT_CACHE": cache}
@@ -269,48 +271,48 @@ def start() -> list[dict[str, Any]]:
             )
     for row in rows:
         row["warm s"] = round(row["warm s"], 2)
-    print("\nWhole commands (wanted: help within 0.4 s, a warm simulation of 1M steps within 3 s):")
-    print_table(rows)
-    return rows
+    return Table("Whole commands (wanted: help within 0.4 s, a warm simulation of 1M steps within 3 s)", rows)
 
 
-def threads(query: Query, n: int, turns: int) -> list[dict[str, Any]]:
+def threads(query: Query, n: int, turns: int) -> Table:
     """How much faster eight runs are on two threads than on one, and eight hashes: what the machine can give.
 
-    Best of several turns, one after the other, so that a quiet moment serves all of them.
+    The median over turns in which each is measured on one thread and at once on two.
     """
 
     def simulating(policy: str) -> Callable[[int], object]:
-        task = Task(policy, problem(policy, query, "PBM", n))
+        task = Task(policy, problem(policy, query, "PBM", n, "step"))
         return lambda count: simulate_all([task], steps=n, runs=8, seed=1, threads=count)
 
     def hashing(count: int) -> None:
         with ThreadPoolExecutor(count) as pool:
             list(pool.map(hashlib.sha256, [bytes(100 * n)] * 8))
 
-    work = {name: simulating(name) for name in ("cascade-kl-ucb", "ranked-exp3")} | {"SHA-256": hashing}
-    best = dict.fromkeys(((name, count) for name in work for count in (1, 2)), math.inf)
+    def seconds(work: Callable[[int], object], count: int) -> float:
+        started = time.perf_counter()
+        work(count)
+        return time.perf_counter() - started
+
+    works = {name: simulating(name) for name in ("batchrank", *STEPPED)} | {"SHA-256": hashing}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for turn in range(turns + 1):
-        for name, count in best:
-            started = time.perf_counter()
-            work[name](count)
-            if turn > 0:
-                best[name, count] = min(best[name, count], time.perf_counter() - started)
+        for name, work in works.items():
+            one_and_two = seconds(work, 1), seconds(work, 2)
+            if turn > 0:  # nothing is compiled any more
+                times[name].append(one_and_two)
     rows = [
         {
             "work": name,
-            "one thread s": round(best[name, 1], 2),
-            "two s": round(best[name, 2], 2),
-            "times": round(best[name, 1] / best[name, 2], 2),
+            "one thread s": round(statistics.median(one for one, _ in found), 2),
+            "two s": round(statistics.median(two for _, two in found), 2),
+            "times": round(statistics.median(one / two for one, two in found), 2),
         }
-        for name in work
+        for name, found in times.items()
     ]
-    print("\nEight runs on threads (wanted: 1.8 times on two cores), and eight hashes:")
-    print_table(rows)
-    return rows
+    return Table("Eight runs on threads (wanted: 1.8 times on two cores), and eight hashes", rows)
 
 
-def memory(query: Query, n: int) -> list[dict[str, Any]]:
+def memory(query: Query, n: int) -> Table:
     """How much the process grows over ten times as many steps."""
     rows = []
     for policy in ("batchrank", "cascade-kl-ucb", "ranked-exp3"):
@@ -327,30 +329,25 @@ def memory(query: Query, n: int) -> list[dict[str, Any]]:
                 "peak MiB": before // 1024,
             }
         )
-    print("\nMemory does not grow with the steps:")
-    print_table(rows)
-    return rows
+    return Table("Memory does not grow with the steps", rows)
 
 
-def paper(found: dict[str, Any]) -> list[dict[str, Any]]:
+def paper(stepped: Rows, leapt: Rows) -> Table:
     """The paper's experiment on two cores, from the figures above."""
-    stepped = ("cascade-kl-ucb", "ranked-exp3")
     ns = {
         row["policy"]: (row["CM ns/step"] + row["PBM ns/step"]) / 2
-        for row in found["steps"]
-        if row["policy"] in stepped
+        for row in stepped
+        if row["policy"] in STEPPED
     }
     runs = PAPER["queries"] * PAPER["models"] * PAPER["runs"]
-    leap = statistics.mean(row["median ms"] for row in found["leaps"] if row["policy"] == "batchrank")
+    leap = statistics.mean(row["median ms"] for row in leapt if row["policy"] == "batchrank")
     rows = [
         {"policy": "batchrank, by leaps", "seconds on two cores": round(runs * leap / 1e3 / 2, 2)},
         *(
             {"policy": policy, "seconds on two cores": round(runs * PAPER["steps"] * ns[policy] / 1e9 / 2)}
-            for policy in stepped
+            for policy in ns
         ),
     ]
     total = sum(row["seconds on two cores"] for row in rows)
     rows.append({"policy": "all (wanted: 45 minutes)", "seconds on two cores": round(total)})
-    print("\nThe paper's experiment, 60 queries, 2 models, 10 runs of 10M steps, projected:")
-    print_table(rows)
-    return rows
+    return Table("The paper's experiment, 60 queries, 2 models, 10 runs of 10M steps, projected", rows)

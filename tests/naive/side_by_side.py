@@ -63,6 +63,7 @@ def compare(
     rankings, all_clicks = np.zeros((2, delay + 1, positions), np.int64)
     memos = np.zeros((delay + 1, settings.function("memo_size")(model.n_items, positions)))
     arrays = (rankings, all_clicks, memos, np.zeros(positions))
+    sums = (np.zeros(1), np.zeros(1, np.int64))
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
     name = settings.name + ("" if variant == "printed" else f":variant={variant}")
@@ -70,7 +71,8 @@ def compare(
     outstanding: deque[Any] = deque()
     for step in range(steps):
         slot = step % (delay + 1)
-        problem.loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, step, 1)
+        window = (step, np.array([step + 1]), *sums)
+        problem.loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, *window)
         shown, clicks = rankings[slot].tolist(), all_clicks[slot].tolist()
         expected = twin.rank(rng)
         assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"

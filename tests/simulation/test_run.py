@@ -2,6 +2,7 @@
 
 import io
 import sys
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from clickbandit import (
     simulate,
 )
 from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.simulation.memory import set_apart
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
@@ -198,3 +200,30 @@ def test_going_on_leaves_no_references_behind(method):
     for _ in range(20):
         run.advance(1)
     assert (sys.getrefcount(run.rng), sys.getrefcount(run.users)) == before
+
+
+def test_runs_lie_apart_in_memory():
+    """Threads that write to the same line of the cache slow each other down."""
+    problem = Problem(BatchRank(), CM, positions=2, horizon=1000)
+
+    def arrays(run):
+        learned = (value for value in run.state if isinstance(value, np.ndarray))
+        return [*learned, run._rankings, run._clicks, run._memos, run._probability]
+
+    runs = [Run(problem, seed=k) for k in range(20)]
+    places = sorted(
+        (a.ctypes.data, a.ctypes.data + a.nbytes, k) for k, run in enumerate(runs) for a in arrays(run)
+    )
+    for (_, end, this), (start, _, other) in pairwise(places):
+        assert start - end >= (0 if this == other else 128)
+
+
+def test_arrays_that_share_memory_go_on_sharing_it():
+    whole = np.arange(4)
+    parts = [whole, whole[1:]]
+    assert all(new is old for new, old in zip(set_apart(parts), parts, strict=True))
+    square = np.arange(4).reshape(2, 2)
+    apart = set_apart([whole, square, np.zeros(0), np.array(3.5), np.array([True])])
+    assert not np.shares_memory(apart[1], square)
+    assert [array.tolist() for array in apart] == [[0, 1, 2, 3], [[0, 1], [2, 3]], [], 3.5, [True]]
+    assert all(array.flags.aligned and array.flags.c_contiguous for array in apart)

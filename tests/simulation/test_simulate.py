@@ -1,5 +1,6 @@
 """Many runs on threads: traces, tables, summaries, and Ctrl-C."""
 
+import math
 import os
 import signal
 import time
@@ -54,7 +55,8 @@ def test_threads_do_not_change_the_numbers():
     np.testing.assert_array_equal(one.clicks, many.clicks)
 
 
-def test_ctrl_c_leaves_the_finished_runs():
+def test_ctrl_c_leaves_the_finished_runs(monkeypatch):
+    monkeypatch.setattr(module, "_COMPILED_CHUNK", 10)
     tasks = [
         module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000, query=q)) for q in "ab"
     ]
@@ -86,3 +88,21 @@ def test_an_error_in_a_policy_is_not_swallowed():
     task = module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000))
     with pytest.raises(RuntimeError, match="broken"):
         module.simulate_all([task], steps=1000, runs=2, seed=1, progress=progress)
+
+
+@pytest.mark.parametrize("method", ["step", "leap"])
+@pytest.mark.parametrize("steps", [150, 1000, 20_300])
+def test_what_is_done_in_one_call_does_not_change_the_numbers(monkeypatch, method, steps):
+    """All windows at once, one by one, or each in pieces."""
+
+    def trace(chunk, soon):
+        monkeypatch.setattr(module, "_COMPILED_CHUNK", chunk)
+        monkeypatch.setattr(module, "_SOON", soon)
+        return simulate(BatchRank(), CM, positions=2, steps=steps, runs=2, seed=5, method=method)
+
+    usual = trace(1 << 16, math.inf)
+    assert usual.clicks[0] @ usual.window_sizes > 0
+    for other in (trace(1 << 16, 0.0), trace(7, math.inf)):
+        np.testing.assert_allclose(other.regret, usual.regret, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(other.clicks, usual.clicks)
+        assert other.final_lists == usual.final_lists

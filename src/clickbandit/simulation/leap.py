@@ -34,10 +34,10 @@ def leap_over(
     best_reward: float,
     step: int,
     ends: IntArray,
-    always: bool,
-    scratch: Scratch,
     regret: FloatArray,
     clicked: IntArray,
+    always: bool,
+    scratch: Scratch,
 ) -> None:
     """Go on after the first `step` steps to the end of each window, and add up its expected regret and clicks.
 
@@ -84,10 +84,10 @@ def leap(
     best_reward: float,
     step: int,
     ends: IntArray,
-    always: bool,
-    scratch: Scratch,
     regret: FloatArray,
     clicked: IntArray,
+    always: bool,
+    scratch: Scratch,
 ) -> None:
     leap_over(
         state,
@@ -101,10 +101,10 @@ def leap(
         best_reward,
         step,
         ends,
-        always,
-        scratch,
         regret,
         clicked,
+        always,
+        scratch,
     )
 
 

@@ -55,8 +55,23 @@ def interact(
     probability: FloatArray,
     best_reward: float,
     step: int,
-    steps: int,
-) -> tuple[float, int]:
-    return take_steps(
-        state, params, rng, users, rankings, clicks, memos, probability, best_reward, step, steps
-    )
+    ends: IntArray,
+    regret: FloatArray,
+    clicked: IntArray,
+) -> None:
+    """Go on after the first `step` steps to the end of each window, for its expected regret and clicks."""
+    for window in range(len(ends)):
+        regret[window], clicked[window] = take_steps(
+            state,
+            params,
+            rng,
+            users,
+            rankings,
+            clicks,
+            memos,
+            probability,
+            best_reward,
+            step,
+            ends[window] - step,
+        )
+        step = ends[window]

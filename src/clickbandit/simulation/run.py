@@ -19,6 +19,7 @@ from clickbandit.queries import best_list
 from clickbandit.randomness import generators
 from clickbandit.simulation import flipped
 from clickbandit.simulation.drift import Change, read_drift, shuffled
+from clickbandit.simulation.memory import set_apart
 from clickbandit.simulation.scratch import make_scratch
 
 LEAST_HORIZON = 5
@@ -192,15 +193,17 @@ class Run:
         self.seed = seed
         self.run = run
         self.step = 0
-        self.state = problem.start()
+        state = problem.start()
         self._periods = problem.periods(seed)
         self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
         slots = problem.delay + 1
         memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
-        self._rankings = np.zeros((slots, problem.positions), np.int64)
-        self._clicks = np.zeros((slots, problem.positions), np.int64)
-        self._memos = np.zeros((slots, memo_size))
-        self._probability = np.zeros(problem.positions)
+        learned = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+        shape = (slots, problem.positions)
+        shown = (np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros((slots, memo_size)))
+        arrays = set_apart([*shown, np.zeros(problem.positions), *learned.values()])
+        self._rankings, self._clicks, self._memos, self._probability = arrays[:4]
+        self.state = state._replace(**dict(zip(learned, arrays[4:], strict=True)))
         self._scratch = (
             make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
             if problem.leaps
@@ -233,29 +236,17 @@ class Run:
 
     def _advance(self, period: Period, ends: IntArray) -> tuple[FloatArray, IntArray]:
         """The same while users stay the same."""
-        problem = self.problem
-        users = (self.state, period.params, self.rng, self.users)
-        arrays = (self._rankings, self._clicks, self._memos, self._probability)
         regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
-        if problem.leaps:
-            self.loop.leap(
-                *users,
-                *arrays,
-                period.best_reward,
-                self.step,
-                ends,
-                problem.always_leaps,
-                self._scratch,
-                regret,
-                clicks,
-            )
-            self.step = int(ends[-1])
-            return regret, clicks
-        for window, end in enumerate(ends):
-            regret[window], clicks[window] = self.loop.interact(
-                *users, *arrays, period.best_reward, self.step, int(end) - self.step
-            )
-            self.step = int(end)
+        arguments = (
+            *(self.state, period.params, self.rng, self.users),
+            *(self._rankings, self._clicks, self._memos, self._probability),
+            *(period.best_reward, self.step, ends, regret, clicks),
+        )
+        if self.problem.leaps:
+            self.loop.leap(*arguments, self.problem.always_leaps, self._scratch)
+        else:
+            self.loop.interact(*arguments)
+        self.step = int(ends[-1])
         return regret, clicks
 
     def best(self) -> list[int]:

@@ -22,7 +22,7 @@ from clickbandit.simulation.trace import Trace
 WINDOWS = 100
 MOST_STEPS = 10**15
 _SOON = 0.05  # seconds
-_COMPILED_CHUNK = 1 << 16  # steps between two looks at the progress bar and at Ctrl-C
+_COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
 _INTERPRETED_CHUNK = 1 << 10
 
 Progress = Callable[[int], None]
@@ -182,23 +182,21 @@ def simulate_run(
     run.advance(0)  # compiles, so that the time below is the steps' own
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
-    at_once = 1  # windows that are leapt over in one call: more as long as that is too quick to wait for
+    at_once = 1  # windows to go on by in one call: more as long as that is too quick to wait for
     chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
     window = 0
     while window < len(windows):
         if stop.is_set():
             return None
         before, call = run.step, time.perf_counter()
-        if problem.leaps:
-            these = slice(window, window + at_once)
-            regret[these], clicks[these] = run.advance_windows(windows[these])
-            window += at_once
-            at_once = 2 * at_once if time.perf_counter() - call < _SOON else 1
-        else:
-            more_regret, more_clicks = run.advance(min(chunk, int(windows[window]) - run.step))
-            regret[window] += more_regret
-            clicks[window] += more_clicks
-            window += int(run.step == windows[window])
+        near = int(np.searchsorted(windows, run.step + chunk, "right")) - window
+        n = at_once if problem.leaps else min(at_once, near)
+        ends = windows[window : window + n] if n > 0 else np.array([run.step + chunk])
+        more_regret, more_clicks = run.advance_windows(ends)
+        regret[window : window + len(ends)] += more_regret
+        clicks[window : window + len(ends)] += more_clicks
+        window += n
+        at_once = 2 * at_once if time.perf_counter() - call < _SOON else 1
         progress(run.step - before)
     sizes = np.diff(windows, prepend=0)
     return Outcome(number, regret / sizes, clicks / sizes, run.best(), time.thread_time() - started)
