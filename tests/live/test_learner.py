@@ -43,8 +43,8 @@ def test_with_immediate_feedback_lists_are_the_simulators(policy, algorithms):
     for step in range(1500 if policy in COMPILED else 300):
         run.advance(1)
         learner.rank()
-        assert learner.ranking.tolist() == run._rankings[0].tolist(), step
-        learner.settle(learner.ranking, run._clicks[0], learner.memo)
+        assert learner.ranking.tolist() == run.slots.rankings[0].tolist(), step
+        learner.settle(learner.ranking, run.slots.clicks[0], learner.memo)
     for found, expected in zip(learner.state, run.state, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert learner.best() == [ITEMS[item] for item in run.best()]

@@ -44,9 +44,13 @@ def test_lists_are_the_simulators_seed_for_seed(open_ranker):
     for step in range(400):
         run.advance(1)
         shown = ranker.rank("shoes", ITEMS)
-        assert shown.items == tuple(ITEMS[item] for item in run._rankings[0]), step
+        assert shown.items == tuple(ITEMS[item] for item in run.slots.rankings[0]), step
         ranker.events(
-            [Event(shown.id, item) for item, click in zip(shown.items, run._clicks[0], strict=True) if click]
+            [
+                Event(shown.id, item)
+                for item, click in zip(shown.items, run.slots.clicks[0], strict=True)
+                if click
+            ]
         )
         ranker.settle(shown.id)
     assert ranker.query("shoes").best == [ITEMS[item] for item in run.best()]

@@ -13,6 +13,7 @@ from clickbandit.clicks.pbm import PositionBasedModel
 from clickbandit.kernel import is_compiled
 from clickbandit.policies._base import parse_policy
 from clickbandit.randomness import generators
+from clickbandit.simulation.memory import Slots
 from clickbandit.simulation.run import Problem
 from naive.twins import TWINS
 
@@ -62,7 +63,7 @@ def compare(
     rng, _ = generators(3, "", model.name, str(settings), 0)
     rankings, all_clicks = np.zeros((2, delay + 1, positions), np.int64)
     memos = np.zeros((delay + 1, settings.function("memo_size")(model.n_items, positions)))
-    arrays = (rankings, all_clicks, memos, np.zeros(positions))
+    slots = Slots(rankings, all_clicks, memos, np.zeros(positions))
     sums = (np.zeros(1), np.zeros(1, np.int64))
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
@@ -72,7 +73,7 @@ def compare(
     for step in range(steps):
         slot = step % (delay + 1)
         window = (step, np.array([step + 1]), *sums)
-        problem.loop.interact(state, problem.params, fast_rng, users, *arrays, problem.best_reward, *window)
+        problem.loop.interact(state, problem.params, fast_rng, users, slots, problem.best_reward, *window)
         shown, clicks = rankings[slot].tolist(), all_clicks[slot].tolist()
         expected = twin.rank(rng)
         assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"

@@ -399,7 +399,7 @@ def test_large_and_small_problems(policy: str, n_items: int, positions: int, hor
     run = Run(problem, seed=1)
     regret, _ = run.advance(1500)
     assert math.isfinite(regret)
-    assert len(set(run._rankings[0].tolist())) == positions
+    assert len(set(run.slots.rankings[0].tolist())) == positions
     for name, value in run.state._asdict().items():
         assert not np.isnan(value).any(), name
     order = getattr(run.state, "order", np.arange(n_items))

@@ -69,7 +69,7 @@ def outcome(case: str) -> dict[str, Any]:
         more_regret, more_clicks = run.advance(1)
         regret.append(more_regret)
         clicks.append(more_clicks)
-        lists.append(run._rankings[step % 3].tolist())
+        lists.append(run.slots.rankings[step % 3].tolist())
     draws = [run.rng.random(), run.users.random()]
     return {"regret": regret, "clicks": clicks, "lists": lists, "final": run.best(), "draws": draws}
 
@@ -125,7 +125,7 @@ def test_a_thousand_items_and_fifty_positions(policy: str) -> None:
     for _ in range(50):
         more, _ = run.advance(1)
         regret += more
-        shown = run._rankings[0].tolist()
+        shown = run.slots.rankings[0].tolist()
         assert len(set(shown)) == positions
         assert set(shown) <= set(range(items))
     assert 0 <= regret < np.inf

@@ -289,7 +289,7 @@ def test_pie_explores_at_the_least_examined_position_only() -> None:
     for _ in range(1000):
         order = np.argsort(-run.state.estimate, kind="stable")
         run.advance(1)
-        shown = run._rankings[0]
+        shown = run.slots.rankings[0]
         assert (shown[2], shown[0]) == tuple(order[:2])
         tried += shown[1] != order[2]
     assert 300 < tried < 700
@@ -300,7 +300,7 @@ def test_pie_shows_the_items_in_turn_first() -> None:
     lists = []
     for _ in range(5):
         run.advance(1)
-        lists.append(run._rankings[0].tolist())
+        lists.append(run.slots.rankings[0].tolist())
     assert lists == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1]]
 
 

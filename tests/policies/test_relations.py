@@ -321,7 +321,7 @@ def test_bubblerank_is_safe(model: str, base: str) -> None:
         before = learned = inverted(run.best(), HARD)
         for _ in range(3000):
             run.advance(1)
-            assert inverted(run._rankings[0].tolist(), HARD) <= before + 3
+            assert inverted(run.slots.rankings[0].tolist(), HARD) <= before + 3
             now = inverted(run.best(), HARD)
             assert now <= learned, "what was learned got worse"
             learned = now

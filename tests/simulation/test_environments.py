@@ -37,7 +37,7 @@ def lists_of(policy: str, model: ClickModel, steps: int, **options: Any) -> list
     lists = []
     for _ in range(steps):
         run.advance(1)
-        lists.append(run._rankings[0].tolist())
+        lists.append(run.slots.rankings[0].tolist())
     return lists
 
 
@@ -167,7 +167,7 @@ def test_clicks_are_seen_with_the_exact_law(model: ClickModel) -> None:
     seen = []
     for _ in range(n):
         run.advance(1)
-        seen.append(tuple(run._clicks[0].tolist()))
+        seen.append(tuple(run.slots.clicks[0].tolist()))
     law = law_of_clicks(model, problem.best_list, flip)
     counts = [seen.count(vector) for vector in law]
     assert stats.chisquare(counts, [n * p for p in law.values()]).pvalue > 1e-3

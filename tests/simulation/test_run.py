@@ -208,7 +208,7 @@ def test_runs_lie_apart_in_memory():
 
     def arrays(run):
         learned = (value for value in run.state if isinstance(value, np.ndarray))
-        return [*learned, run._rankings, run._clicks, run._memos, run._probability]
+        return [*learned, *run.slots]
 
     runs = [Run(problem, seed=k) for k in range(20)]
     places = sorted(

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from clickbandit.clicks.cm import click, click_probability  # model
-from clickbandit.kernel import FloatArray, IntArray, counted_entry_point, slow_path
+from clickbandit.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
+from clickbandit.simulation.memory import Slots
 
 
 @slow_path
@@ -15,19 +16,17 @@ def take_steps(
     params: Any,
     rng: np.random.Generator,
     users: np.random.Generator,
-    rankings: IntArray,
-    clicks: IntArray,
-    memos: FloatArray,
-    probability: FloatArray,
+    slots: Slots,
     best_reward: float,
     step: int,
     steps: int,
 ) -> tuple[float, int]:
     """Take `steps` steps; the expected regret and the clicks of these steps.
 
-    The arrays have a row to write to; `step` matters only where feedback comes late (see `late`).
+    `step` matters only where feedback comes late (see `late`).
     """
-    ranking, clicked, memo = rankings[0], clicks[0], memos[0]
+    ranking, clicked, memo = slots.rankings[0], slots.clicks[0], slots.memos[0]
+    probability = slots.probability
     regret = 0.0
     n_clicks = 0
     for _ in range(steps):
@@ -41,37 +40,3 @@ def take_steps(
         regret += best_reward - reward
         update(state, ranking, clicked, memo)
     return regret, n_clicks
-
-
-@counted_entry_point
-def interact(
-    state: Any,
-    params: Any,
-    rng: np.random.Generator,
-    users: np.random.Generator,
-    rankings: IntArray,
-    clicks: IntArray,
-    memos: FloatArray,
-    probability: FloatArray,
-    best_reward: float,
-    step: int,
-    ends: IntArray,
-    regret: FloatArray,
-    clicked: IntArray,
-) -> None:
-    """Go on after the first `step` steps to the end of each window, for its expected regret and clicks."""
-    for window in range(len(ends)):
-        regret[window], clicked[window] = take_steps(
-            state,
-            params,
-            rng,
-            users,
-            rankings,
-            clicks,
-            memos,
-            probability,
-            best_reward,
-            step,
-            ends[window] - step,
-        )
-        step = ends[window]

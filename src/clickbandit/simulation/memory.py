@@ -1,15 +1,27 @@
 """Where a run's arrays lie in memory: together, and away from those of the runs on other threads."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray
 
 Array = np.ndarray[Any, Any]
 
 APART = 128
 """Bytes: what one core reads and writes this far from what another writes, neither waits for the other."""
 ALIGNED = 16
+
+
+class Slots(NamedTuple):
+    """A row for each step whose feedback may be outstanding."""
+
+    rankings: IntArray
+    clicks: IntArray
+    memos: FloatArray
+    probability: FloatArray
+    """One row only: the probabilities of clicks on the list at hand."""
 
 
 def set_apart(arrays: Sequence[Array]) -> list[Array]:

@@ -19,7 +19,7 @@ from clickbandit.queries import best_list
 from clickbandit.randomness import generators
 from clickbandit.simulation import flipped
 from clickbandit.simulation.drift import Change, read_drift, shuffled
-from clickbandit.simulation.memory import set_apart
+from clickbandit.simulation.memory import Slots, set_apart
 from clickbandit.simulation.scratch import make_scratch
 
 LEAST_HORIZON = 5
@@ -138,7 +138,7 @@ class Problem:
             model=flipped if self.flip else model.module,
         )
         if not self.leaps:
-            return loop
+            return specialise("clickbandit.simulation.windows", compiled=compiled, loop=loop)
         outcomes = specialise(
             "clickbandit.simulation.outcomes",
             compiled=compiled,
@@ -196,14 +196,18 @@ class Run:
         state = problem.start()
         self._periods = problem.periods(seed)
         self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
-        slots = problem.delay + 1
+        n_slots = problem.delay + 1
         memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
         learned = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
-        shape = (slots, problem.positions)
-        shown = (np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros((slots, memo_size)))
-        arrays = set_apart([*shown, np.zeros(problem.positions), *learned.values()])
-        self._rankings, self._clicks, self._memos, self._probability = arrays[:4]
-        self.state = state._replace(**dict(zip(learned, arrays[4:], strict=True)))
+        slots = Slots(
+            rankings=np.zeros((n_slots, problem.positions), np.int64),
+            clicks=np.zeros((n_slots, problem.positions), np.int64),
+            memos=np.zeros((n_slots, memo_size)),
+            probability=np.zeros(problem.positions),
+        )
+        arrays = set_apart([*slots, *learned.values()])
+        self.slots = Slots(*arrays[: len(slots)])
+        self.state = state._replace(**dict(zip(learned, arrays[len(slots) :], strict=True)))
         self._scratch = (
             make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
             if problem.leaps
@@ -238,8 +242,7 @@ class Run:
         """The same while users stay the same."""
         regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
         arguments = (
-            *(self.state, period.params, self.rng, self.users),
-            *(self._rankings, self._clicks, self._memos, self._probability),
+            *(self.state, period.params, self.rng, self.users, self.slots),
             *(period.best_reward, self.step, ends, regret, clicks),
         )
         if self.problem.leaps:
@@ -262,9 +265,9 @@ class Run:
             "step": np.array(self.step),
             "rng": np.array(_write(self.rng)),
             "users": np.array(_write(self.users)),
-            "rankings": self._rankings.copy(),
-            "clicks": self._clicks.copy(),
-            "memos": self._memos.copy(),
+            "rankings": self.slots.rankings.copy(),
+            "clicks": self.slots.clicks.copy(),
+            "memos": self.slots.memos.copy(),
             **{f"state.{name}": np.array(value) for name, value in self.state._asdict().items()},
         }
 
@@ -277,9 +280,9 @@ class Run:
         self.step = int(snapshot["step"])
         for generator, name in ((self.rng, "rng"), (self.users, "users")):
             generator.bit_generator.state = json.loads(str(snapshot[name]))
-        self._rankings[:] = snapshot["rankings"]
-        self._clicks[:] = snapshot["clicks"]
-        self._memos[:] = snapshot["memos"]
+        self.slots.rankings[:] = snapshot["rankings"]
+        self.slots.clicks[:] = snapshot["clicks"]
+        self.slots.memos[:] = snapshot["memos"]
         for name, value in self.state._asdict().items():
             if isinstance(value, np.ndarray):
                 value[...] = snapshot[f"state.{name}"]

@@ -1,0 +1,31 @@
+"""Steps one by one, window by window: a template that `compilation` specialises and compiles."""
+
+from typing import Any
+
+import numpy as np
+
+from clickbandit.kernel import FloatArray, IntArray, counted_entry_point
+from clickbandit.simulation.loop import take_steps  # loop
+from clickbandit.simulation.memory import Slots
+
+
+@counted_entry_point
+def interact(
+    state: Any,
+    params: Any,
+    rng: np.random.Generator,
+    users: np.random.Generator,
+    slots: Slots,
+    best_reward: float,
+    step: int,
+    ends: IntArray,
+    regret: FloatArray,
+    clicked: IntArray,
+) -> None:
+    """Go on after the first `step` steps to the end of each window, for its expected regret and its clicks."""
+    for window in range(len(ends)):
+        steps = ends[window] - step
+        regret[window], clicked[window] = take_steps(
+            state, params, rng, users, slots, best_reward, step, steps
+        )
+        step += steps
