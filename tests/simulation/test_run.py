@@ -3,7 +3,7 @@
 import io
 import sys
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -218,12 +218,29 @@ def test_runs_lie_apart_in_memory():
         assert start - end >= (0 if this == other else 128)
 
 
+class Arrays(NamedTuple):
+    whole: np.ndarray
+    other: np.ndarray
+    number: int = 7
+
+
 def test_arrays_that_share_memory_go_on_sharing_it():
     whole = np.arange(4)
-    parts = [whole, whole[1:]]
-    assert all(new is old for new, old in zip(set_apart(parts), parts, strict=True))
-    square = np.arange(4).reshape(2, 2)
-    apart = set_apart([whole, square, np.zeros(0), np.array(3.5), np.array([True])])
-    assert not np.shares_memory(apart[1], square)
-    assert [array.tolist() for array in apart] == [[0, 1, 2, 3], [[0, 1], [2, 3]], [], 3.5, [True]]
-    assert all(array.flags.aligned and array.flags.c_contiguous for array in apart)
+    (shared,) = set_apart(Arrays(whole, whole[1:]))
+    shared.other[0] = 9
+    assert shared.whole.tolist() == [0, 9, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "other", [np.arange(4).reshape(2, 2), np.zeros((2, 0)), np.array(3.5), np.array([True])]
+)
+def test_arrays_are_the_same_elsewhere(other):
+    before = Arrays(np.arange(3), other)
+    first, second = set_apart(before, before._replace(whole=np.ones(1), other=np.zeros(2)))
+    assert not np.shares_memory(first.whole, before.whole)
+    assert (first.whole.tolist(), first.other.tolist(), first.number) == ([0, 1, 2], other.tolist(), 7)
+    assert (second.whole.tolist(), second.other.tolist()) == ([1.0], [0.0, 0.0])
+    assert first.other.dtype == other.dtype
+    assert first.other.shape == other.shape
+    assert first.other.flags.aligned
+    assert first.other.flags.c_contiguous

@@ -1,13 +1,10 @@
 """Where a run's arrays lie in memory: together, and away from those of the runs on other threads."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from clickbandit.kernel import FloatArray, IntArray
-
-Array = np.ndarray[Any, Any]
 
 APART = 128
 """Bytes: what one core reads and writes this far from what another writes, neither waits for the other."""
@@ -24,21 +21,31 @@ class Slots(NamedTuple):
     """One row only: the probabilities of clicks on the list at hand."""
 
 
-def set_apart(arrays: Sequence[Array]) -> list[Array]:
-    """Copies of these arrays, next to each other and apart from all else; the arrays themselves if some share memory.
+def set_apart(*groups: Any) -> tuple[Any, ...]:
+    """NamedTuples with copies of their arrays, next to each other and apart from all else.
 
-    >>> first, second = set_apart([np.zeros(3), np.arange(2)])
-    >>> second.ctypes.data - first.ctypes.data
+    As they are if some arrays share memory.
+
+    >>> slots = Slots(np.zeros((1, 3), int), np.zeros((1, 3), int), np.zeros((1, 0)), np.zeros(3))
+    >>> (apart,) = set_apart(slots)
+    >>> apart.clicks.ctypes.data - apart.rankings.ctypes.data
     32
     """
+    arrays = [value for group in groups for value in group if isinstance(value, np.ndarray)]
     owners = {id(array if array.base is None else array.base) for array in arrays}
     if len(owners) < len(arrays) or any(array.dtype.hasobject for array in arrays):
-        return list(arrays)
-    starts = np.cumsum([APART, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)])
-    memory = np.zeros(starts[-1] + APART, np.uint8)
+        return groups
+    sizes = [-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays]
+    memory = np.zeros(APART + sum(sizes) + APART, np.uint8)
     copies = []
-    for array, start in zip(arrays, starts.tolist(), strict=False):
+    start = APART
+    for array, size in zip(arrays, sizes, strict=True):
         copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
         copy[...] = array
         copies.append(copy)
-    return copies
+        start += size
+    moved = iter(copies)
+    return tuple(
+        group._make(next(moved) if isinstance(value, np.ndarray) else value for value in group)
+        for group in groups
+    )

@@ -193,21 +193,17 @@ class Run:
         self.seed = seed
         self.run = run
         self.step = 0
-        state = problem.start()
         self._periods = problem.periods(seed)
         self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
         n_slots = problem.delay + 1
         memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
-        learned = {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
         slots = Slots(
             rankings=np.zeros((n_slots, problem.positions), np.int64),
             clicks=np.zeros((n_slots, problem.positions), np.int64),
             memos=np.zeros((n_slots, memo_size)),
             probability=np.zeros(problem.positions),
         )
-        arrays = set_apart([*slots, *learned.values()])
-        self.slots = Slots(*arrays[: len(slots)])
-        self.state = state._replace(**dict(zip(learned, arrays[len(slots) :], strict=True)))
+        self.slots, self.state = set_apart(slots, problem.start())
         self._scratch = (
             make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
             if problem.leaps
