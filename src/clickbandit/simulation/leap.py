@@ -37,7 +37,7 @@ def leap(
     always: bool,
     scratch: Scratch,
 ) -> None:
-    """As `windows.interact`; leaps where they are cheaper than steps, or `always` where they take about a second."""
+    """As `windows.interact`, by leaps where they are quicker; or `always`, if they take no more than about a second."""
     for window in range(len(ends)):
         steps = ends[window] - step
         regret[window], clicked[window] = leap_over(
