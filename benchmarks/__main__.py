@@ -11,8 +11,8 @@ from benchmarks import Rows, fitting, live, page, simulating
 from clickbandit.report.tables import print_table
 
 METHOD = (
-    "Times are the best of several, since other work on the machine can only make them longer; "
-    "ratios are of two times in the same run."
+    "Times of steps, leaps and commands are the best of several, since other work on the machine can only make them "
+    "longer; threads and viewers are the median of what was measured in turns; ratios are of times in the same run."
 )
 
 

@@ -3,7 +3,7 @@
 32 connections, each with one request at a time. A list is made of ten items for one of a thousand queries; one item of
 each is clicked, and clicks arrive in batches of 100. Impressions settle and are pruned while this goes on. CPU time is
 that of the server's process, and depends less on what else the machine does than rates and latencies do. Its memory is
-given at the beginning, in the middle and at the end, and by how much it grew a minute in the second half.
+given at the beginning, in the middle and at the end, and after some minutes by how much it grew a minute.
 """
 
 import asyncio
@@ -84,10 +84,10 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
             seconds = min(seconds, RETENTION / 2)  # after that its impressions are pruned
         await _run(connections, work, WARM_UP)
         load.reset()
-        cpu, memory, started = _cpu(pid), [_memory(pid)], time.perf_counter()
+        cpu, memory, started = _cpu(pid), [resident(pid)], time.perf_counter()
         for _ in range(_SAMPLES):
             await _run(connections, work, seconds / _SAMPLES)
-            memory.append(_memory(pid))
+            memory.append(resident(pid))
         elapsed = time.perf_counter() - started
         cpu = _cpu(pid) - cpu
         times = sorted(load.rank_times or load.event_times)
@@ -101,7 +101,7 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
                 "server CPU": f"{cpu / elapsed:.0%}",
                 "CPU us": round(cpu / (len(load.rank_times) or len(load.event_times) * BATCH) * 1e6),
                 "MiB": ", ".join(f"{memory[k] / 2**20:.0f}" for k in (0, _SAMPLES // 2, _SAMPLES)),
-                "MiB/min": round(_slope(memory[_SAMPLES // 2 :], elapsed / _SAMPLES) / 2**20 * 60, 2),
+                "MiB/min": _growth(memory, elapsed),
             }
         )
     for connection in connections:
@@ -226,14 +226,18 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _slope(sizes: list[int], seconds: float) -> float:
-    """Bytes a second, over samples that are so many seconds apart."""
+def _growth(memory: list[int], seconds: float) -> str:
+    """MiB a minute in the second half, if that is well after the first impressions were pruned."""
+    if seconds < 4 * RETENTION:
+        return "-"
+    sizes = memory[len(memory) // 2 :]
     middle = (len(sizes) - 1) / 2
     away = [k - middle for k in range(len(sizes))]
     covariance = sum(k * size for k, size in zip(away, sizes, strict=True))
-    return covariance / sum(k * k for k in away) / seconds
+    slope = covariance / sum(k * k for k in away) / (seconds / (len(memory) - 1))
+    return f"{slope * 60 / 2**20:.2f}"
 
 
-def _memory(pid: int) -> int:
+def resident(pid: int) -> int:
     """Bytes of a process in memory."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE

@@ -1,12 +1,13 @@
 """What the page costs: an overview of 100,000 queries, and ten viewers of a service under load.
 
 The load is that of `benchmarks.live`. CPU time is that of the server's process for a rank with its click, with and
-without viewers in turn. The best of several, since other work on the machine can only make it more.
+without viewers in turn: the median over turns, of what each took and of what viewers added to the same turn's.
 """
 
 import asyncio
 import http.client
 import json
+import operator
 import random
 import sqlite3
 import statistics
@@ -109,12 +110,11 @@ async def _measure(pid: int, port: int, seconds: float, turns: int) -> list[dict
                 found.append((_cpu(pid) - cpu) / len(load.rank_times) * 1e6)
     for connection in connections:
         connection.transport.close()
-    alone = min(costs["nobody"])
     return [
         {
             "looked at": view,
-            "CPU us": round(min(found)),
-            "added": f"{min(found) / alone - 1:.1%}",
+            "CPU us": round(statistics.median(found)),
+            "added": f"{statistics.median(map(operator.truediv, found, costs['nobody'])) - 1:.1%}",
             "of": ", ".join(str(round(one)) for one in found),
         }
         for view, found in costs.items()
