@@ -140,6 +140,24 @@ def test_feedback_to_step_t_comes_just_before_step_t_plus_delay_plus_one(delay):
     assert Recorder.calls == expected
 
 
+class Degenerate(Recorder):
+    """Shows the same item twice after its first thousand steps."""
+
+    @staticmethod
+    def rank(state, rng, ranking, memo):
+        Recorder.rank(state, rng, ranking, memo)
+        if state.step[0] > 1000:
+            ranking[:] = 3
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+def test_what_is_no_list_is_refused_later_too(delay):
+    run = Run(Problem(Degenerate(), CM, positions=2, horizon=5000, delay=delay), seed=1)
+    run.advance(1000)
+    with pytest.raises(InputError, match=r"the list of step 1,001: expected different .*found \[3, 3\]"):
+        run.advance(1)
+
+
 def test_delay_beyond_the_run_gives_no_feedback():
     Recorder.calls.clear()
     Run(Problem(Recorder(), CM, positions=2, horizon=10, delay=50), seed=1).advance(10)

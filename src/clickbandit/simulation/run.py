@@ -246,7 +246,17 @@ class Run:
         else:
             self.loop.interact(*arguments)
         self.step = int(ends[-1])
+        if self.step > 0 and not (self.problem.leaps or self.problem.policy.built_in):
+            self._check_last_list()
         return regret, clicks
+
+    def _check_last_list(self) -> None:
+        """Refuse what is no list, from a user's own policy: compiled code does not look at each."""
+        last = self.slots.rankings[(self.step - 1) % len(self.slots.rankings)]
+        try:
+            self.problem.model.click_probability(last.tolist())
+        except InputError as error:
+            raise InputError(f"{self.problem.policy}: the list of step {self.step:,}: {error}") from None
 
     def best(self) -> list[int]:
         """The list that the policy would show if it stopped exploring now."""
