@@ -58,7 +58,7 @@ def main(quick: bool) -> Iterator[Table]:
 
 def make_log(path: Path, sessions: int) -> None:
     """A log of the position-based model."""
-    from clickbandit.clicks.pbm import PositionBasedModel
+    from clickbandit.click_models.pbm import PositionBasedModel
     from clickbandit.logs import generate_log
     from clickbandit.queries import Query
 

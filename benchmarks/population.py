@@ -41,7 +41,7 @@ import numpy as np
 
 from benchmarks.live import BATCH, Request, connect, post, server
 from clickbandit import ClickModel, best_list, load_queries, simulate
-from clickbandit.kernel import FloatArray
+from clickbandit.compiling.kernel import FloatArray
 from clickbandit.live import Client
 from clickbandit.report.tables import print_table
 

@@ -22,8 +22,8 @@ import numpy as np
 
 from benchmarks import Rows, Table
 from benchmarks.live import resident
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge

@@ -23,7 +23,7 @@ import vl_convert as vlc
 from clickbandit.experiments.comparison import YARDSTICKS, all_policies, choose, plan_comparison
 from clickbandit.experiments.folder import Folder, load_results
 from clickbandit.experiments.running import run
-from clickbandit.policies._base import Policy, policy_class, policy_names
+from clickbandit.policies.base import Policy, policy_class, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import load_queries
 from clickbandit.report.charts import log_axis, log_range, log_scale, number

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit import Policy
-from clickbandit.kernel import kernel
+from clickbandit.compiling.kernel import kernel
 
 
 class State(NamedTuple):

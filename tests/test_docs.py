@@ -13,9 +13,9 @@ from urllib.request import Request, urlopen
 import pytest
 
 from clickbandit import load_queries
-from clickbandit.clicks._base import model_names
+from clickbandit.click_models.base import model_names
 from clickbandit.live import Ranker
-from clickbandit.policies._base import policy_names
+from clickbandit.policies.base import policy_names
 
 PROJECT = Path(__file__).parents[1]
 README = (PROJECT / "README.md").read_text()
@@ -176,7 +176,7 @@ def test_the_examples_queries_have_both_of_the_papers_models():
 
 
 def test_the_example_policy_keeps_the_contract():
-    from clickbandit.policies._base import parse_policy
+    from clickbandit.policies.base import parse_policy
     from clickbandit.testing import check_policy
 
     check_policy(parse_policy(f"{PROJECT / 'examples' / 'my_policy.py'}:EpsilonGreedy"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from docs import build
 
-from clickbandit.policies._base import policy_names
+from clickbandit.policies.base import policy_names
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
 
@@ -101,6 +101,6 @@ def test_a_stale_page_is_found() -> None:
 
 
 def test_settings_of_a_base_class_are_known() -> None:
-    from clickbandit.policies._base import policy_class
+    from clickbandit.policies.base import policy_class
 
     assert set(build.field_docs(policy_class("pbm-ucb"))) >= {"examination", "epsilon"}

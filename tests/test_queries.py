@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clickbandit import queries
-from clickbandit.clicks._base import RATES, ClickModel, model_class, model_names
-from clickbandit.clicks._mixture import MixtureModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.dcm import DependentClickModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.clicks.ubm import UserBrowsingModel
+from clickbandit.click_models.base import RATES, ClickModel, model_class, model_names
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.dcm import DependentClickModel
+from clickbandit.click_models.mixture import MixtureModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.errors import InputError
 from clickbandit.queries import Query, all_lists, best_list, evaluate, load_queries, n_lists, save_queries
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit.clicks import pbm
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import is_compiled, kernel
+from clickbandit.click_models import pbm
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import is_compiled, kernel
 from clickbandit.testing import check_click_model
 
 OWN_RNG = np.random.default_rng(0)

@@ -15,15 +15,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clickbandit import theory
-from clickbandit.clicks import pbm
-from clickbandit.clicks._base import ClickModel, model_class, model_names
-from clickbandit.clicks._mixture import MixtureModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.dcm import DependentClickModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.clicks.ubm import UserBrowsingModel
+from clickbandit.click_models import pbm
+from clickbandit.click_models.base import ClickModel, model_class, model_names
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.dcm import DependentClickModel
+from clickbandit.click_models.mixture import MixtureModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.click_models.ubm import UserBrowsingModel
+from clickbandit.compiling.kernel import is_compiled, kernel
 from clickbandit.errors import InputError
-from clickbandit.kernel import is_compiled, kernel
 from clickbandit.queries import best_list, load_queries
 from clickbandit.theory import Finding, check_assumptions, regret_bound
 

@@ -7,14 +7,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clickbandit.clicks._base import ClickModel as ClickModel
-    from clickbandit.clicks._mixture import MixtureModel as MixtureModel
-    from clickbandit.clicks.cm import CascadeModel as CascadeModel
-    from clickbandit.clicks.pbm import PositionBasedModel as PositionBasedModel
+    from clickbandit.click_models.base import ClickModel as ClickModel
+    from clickbandit.click_models.cm import CascadeModel as CascadeModel
+    from clickbandit.click_models.mixture import MixtureModel as MixtureModel
+    from clickbandit.click_models.pbm import PositionBasedModel as PositionBasedModel
     from clickbandit.errors import InputError as InputError
     from clickbandit.logs.counting import count_log as count_log
     from clickbandit.logs.fitting import fit as fit
-    from clickbandit.policies._base import Policy as Policy
+    from clickbandit.policies.base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
     from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
     from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from clickbandit.simulation.simulate import simulate as simulate
 
 _HOMES = {
-    "ClickModel": "clicks._base",
-    "MixtureModel": "clicks._mixture",
-    "CascadeModel": "clicks.cm",
-    "PositionBasedModel": "clicks.pbm",
+    "ClickModel": "click_models.base",
+    "MixtureModel": "click_models.mixture",
+    "CascadeModel": "click_models.cm",
+    "PositionBasedModel": "click_models.pbm",
     "InputError": "errors",
     "count_log": "logs.counting",
     "fit": "logs.fitting",
-    "Policy": "policies._base",
+    "Policy": "policies.base",
     "BatchRank": "policies.batchrank",
     "BubbleRank": "policies.bubblerank",
     "CascadeDUCB": "policies.cascade_ducb",

@@ -6,7 +6,7 @@ n kl(p, q) <= b (Garivier, Cappé: The KL-UCB Algorithm for Bounded Stochastic B
 
 import math
 
-from clickbandit.kernel import kernel, slow_path
+from clickbandit.compiling.kernel import kernel, slow_path
 
 _MOST_ITERATIONS = 64
 

@@ -1,9 +1,9 @@
-"""What users do on many lists at once: a template that `compilation` specialises."""
+"""What users do on many lists at once: a template that `compiling.specialise` specialises."""
 
 from typing import Any
 
-from clickbandit.clicks.cm import click_probability, examination_probability  # model
-from clickbandit.kernel import FloatArray, IntArray, entry_point
+from clickbandit.click_models.cm import click_probability, examination_probability  # model
+from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
 
 @entry_point

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from clickbandit.kernel import FloatArray
+    from clickbandit.compiling.kernel import FloatArray
 
 
 class Interval(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.clicks._base import RATES, ClickModel, model_class, model_names, refuse_rate
-from clickbandit.compilation import specialise
+from clickbandit.click_models.base import RATES, ClickModel, model_class, model_names, refuse_rate
+from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 
 FORMAT = "clickbandit/queries"
 VERSION = 1

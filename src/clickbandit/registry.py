@@ -1,30 +1,92 @@
-"""Finding policies and click models: one file in a package is one algorithm, and its name is the file's name."""
+"""Finding policies, click models and log formats: a module of ours is one of them, and other packages bring more.
+
+Another package registers its own by an entry point, in its `pyproject.toml`:
+
+    [project.entry-points."clickbandit.policies"]
+    epsilon-greedy = "their_package.their_module:EpsilonGreedy"
+"""
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+from clickbandit.errors import InputError
 
 T = TypeVar("T")
 
 
-def module_names(package: ModuleType) -> list[str]:
-    """The public modules of a package, in alphabetical order, without importing them."""
-    found = pkgutil.iter_modules(package.__path__)
-    return sorted(module.name for module in found if not module.name.startswith("_"))
+class Registry(Generic[T]):
+    """The classes derived from `base` that the modules of a package define, and those that entry points name.
 
+    A class is called by its `key`, or as `spell` makes of its module's name; with an empty key it is not registered.
+    All modules are imported when a name is first asked for.
+    """
 
-def class_in(package: ModuleType, name: str, base: type[T]) -> type[T]:
-    """The one public class of a module that is a kind of `base`."""
-    module = importlib.import_module(f"{package.__name__}.{name}")
-    (found,) = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
-    ]
-    return found
+    def __init__(self, package: ModuleType, base: type[T], what: str, spell: Callable[[str], str]) -> None:
+        self._package = package
+        self._base = base
+        self._what = what
+        self._spell = spell
+
+    def names(self) -> list[str]:
+        """The names of all, in alphabetical order."""
+        return sorted({*self._built_in, *self._entry_points})
+
+    def get(self, name: str) -> type[T]:
+        """The class of this name, or an error that names the nearest."""
+        if name in self._built_in:
+            return self._built_in[name]
+        if name in self._entry_points:
+            return self._load(self._entry_points[name])
+        raise InputError(f"there is no {self._what} {name!r}: {suggestion(name, self.names())}")
+
+    def name_of(self, kind: type[T]) -> str | None:
+        """Under which name a class is registered, if it is."""
+        if kind.__module__.startswith(self._package.__name__ + "."):
+            module = kind.__module__.removeprefix(self._package.__name__ + ".").partition(".")[0]
+            key: str | None = getattr(kind, "key", None)
+            return self._spell(module) if key is None else key
+        place = f"{kind.__module__}:{kind.__qualname__}"
+        return next((name for name, point in self._entry_points.items() if point.value == place), None)
+
+    @cached_property
+    def _built_in(self) -> dict[str, type[T]]:
+        found = {}
+        for module in pkgutil.iter_modules(self._package.__path__):
+            for kind in self._classes(importlib.import_module(f"{self._package.__name__}.{module.name}")):
+                found[self.name_of(kind) or ""] = kind
+        found.pop("", None)
+        return found
+
+    def _classes(self, module: ModuleType) -> list[type[T]]:
+        """The classes that a module or a package defines itself."""
+        return [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type)
+            and issubclass(value, self._base)
+            and f"{value.__module__}.".startswith(f"{module.__name__}.")
+        ]
+
+    @cached_property
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        group = self._package.__name__
+        return {point.name: point for point in entry_points(group=group)}
+
+    def _load(self, point: EntryPoint) -> type[T]:
+        where = f"the entry point {point.name} of {point.group}"
+        try:
+            kind = point.load()
+        except Exception as error:  # whatever the other package does when it is imported
+            raise InputError(f"{where} cannot be loaded: {error}") from error
+        if not (isinstance(kind, type) and issubclass(kind, self._base)):
+            raise InputError(f"{where} must name a class derived from {self._base.__name__}, found {kind!r}")
+        return kind
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

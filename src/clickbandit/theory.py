@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from clickbandit.clicks._base import ClickModel, refuse_rate
-from clickbandit.clicks._mixture import MixtureModel
+from clickbandit.click_models.base import ClickModel, refuse_rate
+from clickbandit.click_models.mixture import MixtureModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.queries import MOST_LISTS, Lists, all_lists, best_list, evaluate, n_lists
 
 NAMES = {

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from clickbandit import CascadeModel, InputError, PositionBasedModel, Query, cli, simulate
-from clickbandit.clicks._base import ClickModel
+from clickbandit.click_models.base import ClickModel
 from clickbandit.experiments.comparison import all_policies, choose, plan_comparison
 from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.plan import Plan, grid
-from clickbandit.policies._base import policy_names
+from clickbandit.policies.base import policy_names
 
 Run = Callable[..., tuple[int, str, str]]
 ATTRACTION = [0.5, 0.4, 0.2, 0.1]

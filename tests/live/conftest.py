@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from clickbandit.compilation import specialise
+from clickbandit.compiling.specialise import specialise
 from clickbandit.live import Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
 from live import postgres

@@ -10,7 +10,7 @@ from clickbandit import InputError, PositionBasedModel, Problem, Run
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
-from clickbandit.policies._base import policy_class, policy_names
+from clickbandit.policies.base import policy_class, policy_names
 from clickbandit.randomness import generators
 
 ATTRACTION = [0.1, 0.9, 0.3, 0.02, 0.6, 0.5]

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from clickbandit.live import Conflict, Event, Ranker, Unknown
-from clickbandit.policies._base import parse_policy
+from clickbandit.policies.base import parse_policy
 
 POLICY = parse_policy(f"{Path(__file__).with_name('counting.py')}:Counting")
 WINDOW = 100

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from clickbandit.clicks._base import RATES
+from clickbandit.click_models.base import RATES
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, choose_queries, count_log, evaluate, fit, generate_log
 from clickbandit.queries import best_list, load_queries, save_queries

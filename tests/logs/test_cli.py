@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clickbandit import cli
-from clickbandit.clicks.dbn import DynamicBayesianModel
+from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.logs import Counts
 from clickbandit.queries import Query, load_queries, save_queries
 

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 
 from clickbandit import cli
 from clickbandit import cluster as way_to_cluster
-from clickbandit.clicks.dbn import DynamicBayesianModel
+from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.errors import InputError
 from clickbandit.logs import count_log, fit, generate_log
 from clickbandit.queries import Query

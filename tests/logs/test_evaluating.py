@@ -8,11 +8,11 @@ import numpy as np
 import pandas
 import pytest
 
-from clickbandit.clicks._base import RATES, ClickModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.dbn import DynamicBayesianModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.clicks.ubm import UserBrowsingModel
+from clickbandit.click_models.base import RATES, ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.dbn import DynamicBayesianModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, choose_queries, count_log, evaluate, fit, generate_log
 from clickbandit.queries import Query

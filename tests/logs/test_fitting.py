@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickbandit.clicks._base import ClickModel, model_class
+from clickbandit.click_models.base import ClickModel, model_class
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, Fit, count_log, fit, generate_log
 from clickbandit.queries import Query

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickbandit.clicks._base import model_names
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.base import model_names
+from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
 from clickbandit.logs import count_log, generate_log, generating
 from clickbandit.queries import Query

@@ -7,11 +7,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import is_compiled
-from clickbandit.policies._base import parse_policy
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import is_compiled
+from clickbandit.policies.base import parse_policy
 from clickbandit.randomness import generators
 from clickbandit.simulation.memory import Slots
 from clickbandit.simulation.run import Problem

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import interpreted
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies import _batchrank_experiment as experiment
 from clickbandit.policies import batchrank
 from clickbandit.queries import load_queries

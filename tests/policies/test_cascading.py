@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
-from clickbandit.kernel import interpreted
-from clickbandit.policies import _cascading, _sampling
-from clickbandit.policies._base import parse_policy
+from clickbandit.policies import cascading, sampling
+from clickbandit.policies.base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.simulate import Task, simulate, simulate_all
@@ -100,11 +100,11 @@ def test_the_highest_are_shown_whatever_the_ties(index: list[float], chance: Any
     n_positions = chance.randint(1, len(index))
     values, items = np.array(index), np.array(order)
     ranking = np.full(n_positions, -1)
-    interpreted(_cascading.put_highest)(values, items, np.random.default_rng(seed), ranking)
+    interpreted(cascading.put_highest)(values, items, np.random.default_rng(seed), ranking)
     assert sorted(items.tolist()) == list(range(len(index)))
     assert [index[item] for item in ranking] == sorted(index, reverse=True)[:n_positions]
     out = np.full(n_positions, np.nan)
-    interpreted(_cascading.tie_propensity)(values, ranking, 0.0, out)
+    interpreted(cascading.tie_propensity)(values, ranking, 0.0, out)
     assert out.tolist() == [1 / index.count(index[item]) for item in ranking]
 
 
@@ -122,7 +122,7 @@ def test_ties_are_broken_uniformly(index: list[float], n_positions: int, n_lists
     ranking = np.zeros(n_positions, np.int64)
     seen: Counter[tuple[int, ...]] = Counter()
     for _ in range(400 * n_lists):  # from the last list's order, as a policy does
-        interpreted(_cascading.put_highest)(np.array(index), order, rng, ranking)
+        interpreted(cascading.put_highest)(np.array(index), order, rng, ranking)
         seen[tuple(ranking.tolist())] += 1
     assert len(seen) == n_lists
     assert stats.chisquare(list(seen.values())).pvalue > 1e-4
@@ -279,7 +279,7 @@ def test_a_window_that_does_not_fit_in_memory_is_refused() -> None:
 @pytest.mark.parametrize("shape", [1.0, 1.5, 4.0, 30.0, 1e6])
 def test_gamma_draws(shape: float) -> None:
     rng = np.random.default_rng(5)
-    draws = [interpreted(_sampling.draw_gamma)(rng, shape) for _ in range(20_000)]
+    draws = [interpreted(sampling.draw_gamma)(rng, shape) for _ in range(20_000)]
     assert stats.kstest(draws, stats.gamma(shape).cdf).pvalue > 1e-3
 
 
@@ -483,7 +483,7 @@ def test_the_highest_come_first_whatever_the_order_before(data):
     n_positions = data.draw(st.integers(1, n_items))
     index = np.array(data.draw(st.lists(st.integers(0, 40), min_size=n_items, max_size=n_items)), float)
     order = np.array(data.draw(st.permutations(range(n_items)) | st.just(np.argsort(index))))
-    tied = interpreted(_cascading.highest_first)(index, order, n_positions, 0.5)
+    tied = interpreted(cascading.highest_first)(index, order, n_positions, 0.5)
     assert sorted(order) == list(range(n_items))
     expected = np.sort(index)[::-1]
     assert index[order[:n_positions]].tolist() == expected[:n_positions].tolist()

@@ -14,10 +14,10 @@ import numba
 import numpy as np
 import pytest
 
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.clicks.sdbn import SimplifiedDynamicBayesianModel
-from clickbandit.policies._base import Policy, parse_policy, policy_class, policy_names
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel
+from clickbandit.policies.base import Policy, parse_policy, policy_class, policy_names
 from clickbandit.simulation.run import Problem, Run
 
 pytestmark = pytest.mark.skipif(

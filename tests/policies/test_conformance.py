@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clickbandit import CascadeModel, Policy, PositionBasedModel
-from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.testing import check_policy
 
 OTHER_SETTINGS = [

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit.kernel import interpreted
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies import _batchrank_experiment, batchrank
 
 MODULES = {"printed": batchrank, "experiment": _batchrank_experiment}

@@ -14,13 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.clicks.ubm import UserBrowsingModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.click_models.ubm import UserBrowsingModel
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
-from clickbandit.kernel import interpreted
-from clickbandit.policies import _pbm_likelihood, _rank1, pbm_ts
-from clickbandit.policies._base import parse_policy
+from clickbandit.policies import pbm_likelihood, pbm_ts, rank1
+from clickbandit.policies.base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
 from clickbandit.simulation.simulate import Task, simulate, simulate_all
@@ -148,7 +148,7 @@ def bisect(is_above: Any) -> Any:
 def test_the_bound_of_pie_is_the_largest_likely_attraction(table: Any, budget: float) -> None:
     clicks, displays, kappa = table
     estimate = clicks.sum() / (displays @ kappa) if displays.any() else 0.0
-    found = interpreted(_pbm_likelihood.highest_likely)(clicks, displays, kappa, budget, estimate)
+    found = interpreted(pbm_likelihood.highest_likely)(clicks, displays, kappa, budget, estimate)
     with mpmath.workdps(50):
         expected = bisect(
             lambda q: exact_slope(*table, q) > 0 and exact_divergence(*table, q) > mpmath.mpf(budget)
@@ -162,7 +162,7 @@ def test_the_likeliest_attraction_is_where_the_likelihood_is_highest(
     table: Any, but: int, start: float
 ) -> None:
     clicks, displays, kappa = table
-    found = interpreted(_pbm_likelihood.likeliest)(clicks, displays, kappa, but, start)
+    found = interpreted(pbm_likelihood.likeliest)(clicks, displays, kappa, but, start)
     others = [k for k in range(len(clicks)) if k != but]
     kept = clicks[others], displays[others], kappa[others]
     if kept[0].sum() == 0:
@@ -174,7 +174,7 @@ def test_the_likeliest_attraction_is_where_the_likelihood_is_highest(
 
 
 def test_the_bound_falls_with_displays_and_rises_with_clicks() -> None:
-    bound = interpreted(_pbm_likelihood.highest_likely)
+    bound = interpreted(pbm_likelihood.highest_likely)
     kappa = np.array([1.0, 0.5])
     bounds = [bound(np.array([0, 0]), np.array([n, n]), kappa, 3.0, 0.0) for n in (0, 1, 5, 50, 500)]
     assert bounds[0] == 1
@@ -346,7 +346,7 @@ def check_lines(state: Any) -> None:
     assert (state.issued[left] <= state.needed[0]).all()
     assert left[state.leaders[0]]
     assert left[n_items + state.leaders[1]]
-    if state.missing[0] < _rank1.NEVER:
+    if state.missing[0] < rank1.NEVER:
         assert state.missing[0] == (state.needed[0] - state.observed[left]).sum() > 0
     else:
         assert left.sum() == 2
@@ -366,11 +366,11 @@ def test_the_best_pair_is_never_eliminated_under_exact_means(
     n_items, n_positions = len(attraction), len(examination)
     assume(n_positions <= n_items)
     u, v = np.array(attraction), np.array(examination)
-    state = _rank1.start(n_items, n_positions, name="x", horizon=horizon, factor=4.0, hoeffding=hoeffding)
+    state = rank1.start(n_items, n_positions, name="x", horizon=horizon, factor=4.0, hoeffding=hoeffding)
     state = state._replace(clicks=np.zeros(n_items + n_positions))
     for _ in range(8):
         before = lines(state)
-        if state.missing[0] >= _rank1.NEVER:
+        if state.missing[0] >= rank1.NEVER:
             break
         mapped_v, mapped_u = v[state.stands_in[n_items:] - n_items], u[state.stands_in[:n_items]]
         new = state.needed[0] - state.round[0]
@@ -380,7 +380,7 @@ def test_the_best_pair_is_never_eliminated_under_exact_means(
             state.clicks[n_items + column] += new * v[column] * mapped_u.mean()
         live = state.stands_in == np.arange(n_items + n_positions)
         state.observed[live] = state.issued[live] = state.round[0] = state.needed[0]
-        interpreted(_rank1.end_stage)(state)
+        interpreted(rank1.end_stage)(state)
         check_lines(state)
         rows, columns = lines(state)
         assert set(rows) <= set(before[0])
@@ -394,9 +394,9 @@ def test_the_best_pair_is_never_eliminated_under_exact_means(
 def test_lines_stand_for_lines_that_are_left_whatever_is_clicked(data: Any, hoeffding: bool) -> None:
     """Also where the leader of one stage is eliminated in the next."""
     n_items, n_positions = 6, 3
-    state = _rank1.start(n_items, n_positions, name="x", horizon=5, factor=4.0, hoeffding=hoeffding)
+    state = rank1.start(n_items, n_positions, name="x", horizon=5, factor=4.0, hoeffding=hoeffding)
     for _ in range(4):
-        if state.missing[0] >= _rank1.NEVER:
+        if state.missing[0] >= rank1.NEVER:
             break
         left = state.stands_in == np.arange(n_items + n_positions)
         new = int(state.needed[0] - state.round[0])
@@ -404,7 +404,7 @@ def test_lines_stand_for_lines_that_are_left_whatever_is_clicked(data: Any, hoef
             state.clicks[line] += data.draw(st.one_of(st.just(0), st.just(new), st.integers(0, new)))
         state.observed[left] = state.issued[left] = state.round[0] = state.needed[0]
         share, n = state.clicks / np.maximum(state.observed, 1), int(state.needed[0])
-        interpreted(_rank1.end_stage)(state)
+        interpreted(rank1.end_stage)(state)
         check_lines(state)
         for first, end in ((0, n_items), (n_items, n_items + n_positions)):
             before = [line for line in range(first, end) if left[line]]
@@ -449,10 +449,10 @@ def test_stages_whatever_the_feedback(seed: int, sizes: tuple[int, int], kl: boo
 
 
 def test_feedback_of_a_stage_that_is_over_is_ignored() -> None:
-    state = _rank1.start(3, 2, name="x", horizon=5, factor=4.0, hoeffding=True)
+    state = rank1.start(3, 2, name="x", horizon=5, factor=4.0, hoeffding=True)
     before = state.observed.copy()
-    interpreted(_rank1.update)(state, np.array([0, 1]), np.array([1, 1]), np.array([1.0, 0.0, 0.0]))
-    interpreted(_rank1.void)(state, np.array([0, 1]), np.array([1.0, 0.0, 0.0]))
+    interpreted(rank1.update)(state, np.array([0, 1]), np.array([1, 1]), np.array([1.0, 0.0, 0.0]))
+    interpreted(rank1.void)(state, np.array([0, 1]), np.array([1.0, 0.0, 0.0]))
     assert np.array_equal(state.observed, before)
     assert (state.issued == 0).all()
 

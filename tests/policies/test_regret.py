@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import FloatArray, IntArray
-from clickbandit.policies._base import Policy, parse_policy
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.policies.base import Policy, parse_policy
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.simulate import Task, simulate, simulate_all

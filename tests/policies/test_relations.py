@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from clickbandit.bounds import kl_upper
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
-from clickbandit.kernel import interpreted
-from clickbandit.policies._assignment import assign, best_exchange
-from clickbandit.policies._base import parse_policy
-from clickbandit.policies._blocks import BELOW
+from clickbandit.policies.assignment import assign, best_exchange
+from clickbandit.policies.base import parse_policy
+from clickbandit.policies.blocks import BELOW
 from clickbandit.policies.grab import find_leader
 from clickbandit.simulation.run import Problem, Run
 from naive.relations import GRAB, TopRank, UniRank

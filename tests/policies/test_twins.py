@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.policies.base import parse_policy, policy_names
 from naive.side_by_side import MODELS, STEPS, cm, compare, n_events
 from naive.twins import TWINS
 

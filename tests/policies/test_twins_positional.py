@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.policies._base import parse_policy
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.policies.base import parse_policy
 from naive.positional import divergence, likeliest
 from naive.side_by_side import CLOSE, EASY, MODELS, compare, n_events
 from naive.twins import TWINS

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.experiments.discussion import EXAMINATION, ITEMS
 from clickbandit.queries import Query
 from clickbandit.simulation.trace import COLUMNS

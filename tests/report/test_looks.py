@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from clickbandit.policies._base import policy_names
+from clickbandit.policies.base import policy_names
 from clickbandit.report.looks import DASHES, PALETTE, looks, policy_name
 from clickbandit.style import COLOURS
 

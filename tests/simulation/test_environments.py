@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks._mixture import MixtureModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.dbn import DynamicBayesianModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.dbn import DynamicBayesianModel
+from clickbandit.click_models.mixture import MixtureModel
+from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
 from clickbandit.queries import best_list
 from clickbandit.simulation.drift import shuffled

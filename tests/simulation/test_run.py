@@ -20,7 +20,7 @@ from clickbandit import (
     Run,
     simulate,
 )
-from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.simulation.memory import set_apart
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])

@@ -44,7 +44,7 @@ def whole_number(text: str) -> int:
 
 def known_models(names: list[str] | None) -> list[str]:
     """The click models of these names, each once."""
-    from clickbandit.clicks._base import model_class
+    from clickbandit.click_models.base import model_class
 
     chosen = list(dict.fromkeys(name.upper() for name in names or []))
     for name in chosen:

@@ -15,7 +15,7 @@ def policies(as_json: Json = False) -> None:
     """List the policies, their settings and their papers."""
     from dataclasses import fields
 
-    from clickbandit.policies._base import policy_class, policy_names
+    from clickbandit.policies.base import policy_class, policy_names
 
     rows = []
     for name in policy_names():
@@ -30,7 +30,7 @@ def models(as_json: Json = False) -> None:
     """List the click models, their parameters and their papers."""
     from dataclasses import fields
 
-    from clickbandit.clicks._base import model_class, model_names
+    from clickbandit.click_models.base import model_class, model_names
 
     rows = []
     for name in model_names():
@@ -62,7 +62,7 @@ def check(
     BatchRank is guaranteed to learn the best list where all six hold and no two of the best items are equally
     attractive. Where an assumption does not hold, the lists that break it are shown, and there is no bound.
     """
-    from clickbandit.clicks._base import RATES
+    from clickbandit.click_models.base import RATES
     from clickbandit.queries import load_queries
     from clickbandit.theory import check_assumptions, regret_bound
 

@@ -85,8 +85,8 @@ def fit(
     from dataclasses import asdict
 
     from clickbandit import logs
-    from clickbandit.clicks._base import model_class
-    from clickbandit.clicks._fitting import Options
+    from clickbandit.click_models.base import model_class
+    from clickbandit.click_models.fitting import Options
     from clickbandit.progress import progress_bar
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import fit_rows, print_fits

@@ -66,7 +66,7 @@ def simulate(
     For example: clickbandit simulate --queries queries.json --model PBM --policy batchrank
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """
-    from clickbandit.policies._base import parse_policy
+    from clickbandit.policies.base import parse_policy
     from clickbandit.progress import progress_bar
     from clickbandit.queries import load_queries
     from clickbandit.simulation.run import Problem

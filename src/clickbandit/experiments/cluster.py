@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.click_models.base import ClickModel
 from clickbandit.cluster import connected, result_of, wait_for_worker
 from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Plan, Unit, problem_of

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from clickbandit.clicks._base import RATES, model_names
+from clickbandit.click_models.base import RATES, model_names
 from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Plan, grid
-from clickbandit.policies._base import parse_policy, policy_names
+from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.queries import Query
 from clickbandit.simulation.run import missing_knowledge
 

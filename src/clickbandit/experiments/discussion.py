@@ -15,7 +15,7 @@ position can never be split.)
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.experiments.plan import Plan, Unit, grid
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.click_models.base import ClickModel
 from clickbandit.errors import InputError
-from clickbandit.policies._base import parse_policy
+from clickbandit.policies.base import parse_policy
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method, Problem
 from clickbandit.simulation.simulate import check_steps

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import clickbandit
-from clickbandit.compilation import KERNEL_SOURCES
+from clickbandit.compiling.specialise import KERNEL_SOURCES
 
 
 @cache

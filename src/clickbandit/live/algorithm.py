@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
-from clickbandit.compilation import specialise
+from clickbandit.compiling.kernel import is_compiled
+from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import is_compiled
-from clickbandit.policies import _optional
-from clickbandit.policies._base import Policy, parse_policy
+from clickbandit.policies import defaults
+from clickbandit.policies.base import Policy, parse_policy
 
 _TRIAL_HORIZON = 1000
 
@@ -32,8 +32,8 @@ class Algorithm:
             "clickbandit.live.kernels",
             compiled=policy.compiled and all(is_compiled(policy.function(name)) for name in optional),
             policy=policy.part("rank", "update"),
-            void=policy.part("void") if "void" in optional else _optional,
-            propensity=policy.part("propensity") if "propensity" in optional else _optional,
+            void=policy.part("void") if "void" in optional else defaults,
+            propensity=policy.part("propensity") if "propensity" in optional else defaults,
         )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
         self.states_chances = "propensity" in optional

@@ -1,12 +1,12 @@
-"""A policy's functions as the live ranker calls them: a template that `compilation` specialises and compiles."""
+"""A policy's functions as the live ranker calls them: a template for `compiling.specialise`."""
 
 from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, counted_entry_point, entry_point
-from clickbandit.policies._optional import propensity  # propensity
+from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point
 from clickbandit.policies.batchrank import void  # void
+from clickbandit.policies.defaults import propensity  # propensity
 from clickbandit.policies.random import rank, update  # policy
 
 

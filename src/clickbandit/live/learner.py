@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void

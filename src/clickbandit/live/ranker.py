@@ -57,7 +57,7 @@ from clickbandit.live.views import history as history_view
 from clickbandit.live.views import holdout as holdout_view
 from clickbandit.live.views import summary
 from clickbandit.live.views import time as time_view
-from clickbandit.policies._base import Policy
+from clickbandit.policies.base import Policy
 
 MOST_EVENTS = 10_000
 """Events in one call."""

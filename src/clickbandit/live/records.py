@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.compiling.kernel import FloatArray, IntArray
 
 RANK = b"\x01"
 _RANK, _SETTLE, _VOID, _START, _ITEMS = range(1, 6)

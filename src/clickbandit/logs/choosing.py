@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fitting import Fit
 from clickbandit.queries import Query

@@ -1,12 +1,12 @@
-"""Many users' clicks under a click model: a template, of which `compilation` makes one module for each
+"""Many users' clicks under a click model: a template, of which `compiling.specialise` makes one module for each
 model."""
 
 from typing import Any
 
 import numpy as np
 
-from clickbandit.clicks.pbm import click  # model
-from clickbandit.kernel import IntArray, entry_point
+from clickbandit.click_models.pbm import click  # model
+from clickbandit.compiling.kernel import IntArray, entry_point
 
 
 @entry_point

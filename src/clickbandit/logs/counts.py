@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clickbandit.clicks._fitting import Cells, Endings, sums
+from clickbandit.click_models.fitting import Cells, Endings, sums
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import Database, close_tally, open_tally
 

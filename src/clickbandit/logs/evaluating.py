@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.compilation import specialise
+from clickbandit.compiling.kernel import FloatArray
+from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fitting import Fit
 from clickbandit.logs.lookup import Source, sources

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from clickbandit.compiling.kernel import IntArray, entry_point
 from clickbandit.errors import InputError
-from clickbandit.kernel import IntArray, entry_point
 
 BLOCK = 32 << 20
 """How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any

@@ -1,6 +1,5 @@
 """Fitting click models to counts, and what a fit holds."""
 
-import importlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,10 +9,10 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.clicks._base import ClickModel, model_class
-from clickbandit.clicks._fitting import Options
+from clickbandit.click_models.base import ClickModel, model_class
+from clickbandit.click_models.fitting import Options
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.logs.counts import Counts
 
 
@@ -138,9 +137,8 @@ def fit(
     """
     options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat)
     kind = model_class(model)
-    module = importlib.import_module(kind.__module__)
     start = time.perf_counter()
-    estimate = module.fit(counts, options)
+    estimate = kind.fit(counts, options)
     names = [field.name for field in fields(kind)]
     assert sorted(estimate.parameters) == sorted(names), (estimate.parameters.keys(), names)
     return Fit(

@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.compilation import specialise
+from clickbandit.click_models.base import ClickModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.queries import Query
 from clickbandit.registry import suggestion
 

@@ -7,7 +7,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.clicks._fitting import Cells, Endings
+from clickbandit.click_models.fitting import Cells, Endings
 from clickbandit.errors import InputError
 from clickbandit.logs import formats
 from clickbandit.logs.counts import Counts, Patterns

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel, model_class
+from clickbandit.click_models.base import ClickModel, model_class
+from clickbandit.compiling.kernel import IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import IntArray
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fitting import Fit
 from clickbandit.queries import Query

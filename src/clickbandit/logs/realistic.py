@@ -17,11 +17,11 @@ from os import PathLike
 
 import numpy as np
 
-from clickbandit.clicks._mixture import MixtureModel
-from clickbandit.clicks.dcm import DependentClickModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.dcm import DependentClickModel
+from clickbandit.click_models.mixture import MixtureModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
 from clickbandit.logs.generating import write_sessions
 from clickbandit.queries import Query
 

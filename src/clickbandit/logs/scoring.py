@@ -1,11 +1,11 @@
-"""How probable clicks are under a click model: a template, of which `compilation` makes one module for each
+"""How probable clicks are under a click model: a template, of which `compiling.specialise` makes one module for each
 model."""
 
 import math
 from typing import Any
 
-from clickbandit.clicks.pbm import click_probability, log_likelihood  # model
-from clickbandit.kernel import FloatArray, IntArray, entry_point
+from clickbandit.click_models.pbm import click_probability, log_likelihood  # model
+from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
 IMPOSSIBLE = 1e-6
 """The probability that stands for what a model holds to be impossible, such as a second click in the CM."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from clickbandit.clicks._base import MOST_POSITIONS
+from clickbandit.click_models.base import MOST_POSITIONS
 from clickbandit.errors import InputError
 
 MAX_POSITIONS = MOST_POSITIONS

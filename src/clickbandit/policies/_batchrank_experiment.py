@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.bounds import interval
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies._batchrank_experiment_live import admit as admit
 from clickbandit.policies._batchrank_experiment_live import describe as describe
 from clickbandit.policies._batchrank_experiment_live import propensity as propensity
 from clickbandit.policies._batchrank_experiment_live import retire as retire
 from clickbandit.policies._batchrank_live import fade
-from clickbandit.policies._common import draw_index, sort_by_decreasing
+from clickbandit.policies.common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.policies._batchrank_live import describe_all, fade, with_new_items, without_item
 
 if TYPE_CHECKING:

@@ -23,16 +23,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from clickbandit.bounds import interval
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies import _batchrank_experiment
-from clickbandit.policies._base import Policy
 from clickbandit.policies._batchrank_live import admit as admit
 from clickbandit.policies._batchrank_live import describe as describe
 from clickbandit.policies._batchrank_live import fade
 from clickbandit.policies._batchrank_live import propensity as propensity
 from clickbandit.policies._batchrank_live import retire as retire
-from clickbandit.policies._common import draw_index, sort_by_decreasing
+from clickbandit.policies.base import Policy
+from clickbandit.policies.common import draw_index, sort_by_decreasing
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._common import draw_index
+from clickbandit.policies.base import Policy
+from clickbandit.policies.common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 

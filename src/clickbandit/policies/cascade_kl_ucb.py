@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from clickbandit.bounds import kl_lower, kl_upper
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._bounds_on_demand import TIE, compare, compute_bound, look
-from clickbandit.policies._cascading import (
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.bounds_on_demand import TIE, compare, compute_bound, look
+from clickbandit.policies.cascading import (
     FEEDBACK,
     Feedback,
     break_ties,
@@ -31,13 +31,13 @@ from clickbandit.policies._cascading import (
     put_in_front,
     tie_propensity,
 )
-from clickbandit.policies._items import NUMBERS, by_item
+from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
-    """What was observed of each item, and what that says of its bound (see `_bounds_on_demand`)."""
+    """What was observed of each item, and what that says of its bound (see `bounds_on_demand`)."""
 
     observed: IntArray
     clicks: IntArray

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
-from clickbandit.policies._base import Policy
-from clickbandit.policies._cascading import (
+from clickbandit.policies.base import Policy
+from clickbandit.policies.cascading import (
     FEEDBACK,
     Feedback,
     around,
@@ -38,7 +38,7 @@ from clickbandit.policies._cascading import (
     put_in_front,
     tie_propensity,
 )
-from clickbandit.policies._common import check_exploration
+from clickbandit.policies.common import check_exploration
 
 # --- settings and state -------------------------------------------------------------------------------------
 

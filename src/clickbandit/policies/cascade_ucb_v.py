@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel
-from clickbandit.policies._base import Policy
-from clickbandit.policies._cascading import (
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
+from clickbandit.policies.base import Policy
+from clickbandit.policies.cascading import (
     FEEDBACK,
     Feedback,
     around,
@@ -34,8 +34,8 @@ from clickbandit.policies._cascading import (
     put_in_front,
     tie_propensity,
 )
-from clickbandit.policies._common import check_exploration
-from clickbandit.policies._items import NUMBERS, by_item
+from clickbandit.policies.common import check_exploration
+from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies import cascade_kl_ucb
-from clickbandit.policies._base import Policy
-from clickbandit.policies._cascading import most_clicked
+from clickbandit.policies.base import Policy
 from clickbandit.policies.cascade_kl_ucb import describe, memo_size, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
+from clickbandit.policies.cascading import most_clicked
 
 __all__ = ["DCMKLUCB", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 

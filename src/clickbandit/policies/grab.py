@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._assignment import FREE, assign, best_exchange
-from clickbandit.policies._base import Policy
-from clickbandit.policies._leaders import NOBODY, SLOTS, count_leader, mix
-from clickbandit.policies._tangents import compute_bound, forget_bound
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies.assignment import FREE, assign, best_exchange
+from clickbandit.policies.base import Policy
+from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
+from clickbandit.policies.tangents import compute_bound, forget_bound
 
 # --- settings and state -------------------------------------------------------------------------------------
 

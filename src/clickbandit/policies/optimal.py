@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel
-from clickbandit.policies._base import Policy
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies.base import Policy
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ O(log T) with the constant of the lower bound. In other click models it has no g
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), Algorithm 1. They number
 positions by decreasing examination; with any other order "the last position" is the one that users examine least (see
-`_pbm`). Where the counts contradict the examination so much that no attraction is likely, the bound is the likeliest.
+`pbm`). Where the counts contradict the examination so much that no attraction is likely, the bound is the likeliest.
 
 Draws of `rank`: none in the first L steps, which show the items in turn: step t has item t + k (mod L) at position k.
 Later, only if there are candidates: whether to try one (a number below 1/2), then which, by item number.
@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._common import draw_index, sort_by_decreasing
-from clickbandit.policies._pbm import (
+from clickbandit.policies.common import draw_index, sort_by_decreasing
+from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
     by_examination,
@@ -32,7 +32,7 @@ from clickbandit.policies._pbm import (
     read_examination,
     show,
 )
-from clickbandit.policies._pbm_likelihood import highest_likely
+from clickbandit.policies.pbm_likelihood import highest_likely
 
 __all__ = ["PBMPIE", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 

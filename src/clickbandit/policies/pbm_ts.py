@@ -6,7 +6,7 @@ by the chance of its draws alone; in experiments it is near the best, with a pro
 In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
-by decreasing examination; any other order is only another numbering (see `_pbm`).
+by decreasing examination; any other order is only another numbering (see `pbm`).
 
 The density of an item's attraction q is proportional to the product of q^S_k (1 - kappa_k q)^(N_k - S_k) over the
 positions k. It is drawn by rejection: from the factor of the position m that showed the item most often, which is that
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
-from clickbandit.policies._cascading import highest_first
-from clickbandit.policies._common import sort_by_decreasing
-from clickbandit.policies._pbm import (
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies.cascading import highest_first
+from clickbandit.policies.common import sort_by_decreasing
+from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
     by_examination,
@@ -35,8 +35,8 @@ from clickbandit.policies._pbm import (
     read_examination,
     show,
 )
-from clickbandit.policies._pbm_likelihood import likeliest, log_likelihood
-from clickbandit.policies._sampling import draw_beta
+from clickbandit.policies.pbm_likelihood import likeliest, log_likelihood
+from clickbandit.policies.sampling import draw_beta
 
 __all__ = ["PBMTS", "State", "best", "describe", "init", "memo_size", "rank", "update"]
 

@@ -7,7 +7,7 @@ users examine most. Its regret is O(log T), though not the least possible: Hoeff
 are hardly ever clicked. In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
-by decreasing examination; any other order is only another numbering (see `_pbm`).
+by decreasing examination; any other order is only another numbering (see `pbm`).
 
 Draws of `rank`: where items have the same bound (those not seen yet have), a shuffle of those, as in `break_ties`.
 """
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, kernel
-from clickbandit.policies._bounds_on_demand import TIE
-from clickbandit.policies._cascading import break_ties, highest_first, tie_propensity
-from clickbandit.policies._pbm import (
+from clickbandit.policies.bounds_on_demand import TIE
+from clickbandit.policies.cascading import break_ties, highest_first, tie_propensity
+from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
     by_examination,

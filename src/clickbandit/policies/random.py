@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel
-from clickbandit.policies._base import Policy
-from clickbandit.policies._common import draw_index
-from clickbandit.policies._items import NUMBERS, by_item
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies.base import Policy
+from clickbandit.policies.common import draw_index
+from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -5,17 +5,17 @@ the same for every item, and needs to know neither the examination nor its order
 are observed equally often in stages of four times the observations, and eliminated when they cannot be the best. The
 regret of the pair, the clicks it loses against the best item at the best position, is O((K + L) / gap log T); the
 bounds do not get tighter as users click less, for which see Rank1ElimKL. The paper is about that pair alone: how the
-rest of the list is filled stands in `_rank1`, and the list's regret has no guarantee.
+rest of the list is filled stands in `rank1`, and the list's regret has no guarantee.
 
 Katariya, Kveton, Szepesvári, Vernade, Wen: Stochastic Rank-1 Bandits (AISTATS 2017), Algorithm 1.
 
-Draws of `rank`: see `_rank1`.
+Draws of `rank`: see `rank1`.
 """
 
 from dataclasses import dataclass
 
-from clickbandit.policies._base import Policy
-from clickbandit.policies._rank1 import State, best, describe, memo_size, rank, start, update, void
+from clickbandit.policies.base import Policy
+from clickbandit.policies.rank1 import State, best, describe, memo_size, rank, start, update, void
 
 __all__ = ["Rank1Elim", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
 

@@ -4,17 +4,17 @@ As Rank1Elim it believes in the position-based model with an examination that no
 and columns (positions) in stages. Its bounds are those of KL-UCB, which are tight where users click little; its stages
 are four times as long. The regret of the pair, the clicks it loses against the best item at the best position, is
 O((K + L) / (mean gap) log T), without the factors by which Rank1Elim's grows as the means get small. How the rest of
-the list is filled stands in `_rank1`, and the list's regret has no guarantee.
+the list is filled stands in `rank1`, and the list's regret has no guarantee.
 
 Katariya, Kveton, Szepesvári, Vernade, Wen: Bernoulli Rank-1 Bandits for Click Feedback (IJCAI 2017), Algorithm 1.
 
-Draws of `rank`: see `_rank1`.
+Draws of `rank`: see `rank1`.
 """
 
 from dataclasses import dataclass
 
-from clickbandit.policies._base import Policy
-from clickbandit.policies._rank1 import State, best, describe, memo_size, rank, start, update, void
+from clickbandit.policies.base import Policy
+from clickbandit.policies.rank1 import State, best, describe, memo_size, rank, start, update, void
 
 __all__ = ["Rank1ElimKL", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
 

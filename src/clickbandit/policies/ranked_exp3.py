@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._items import by_item, renumber_drawn
-from clickbandit.policies._ranked import earned, favourites, show
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.items import by_item, renumber_drawn
+from clickbandit.policies.ranked import earned, favourites, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._bounds_on_demand import compare, look
-from clickbandit.policies._common import draw_index
-from clickbandit.policies._ranked import describe_learners, earned, favourites, shares, show
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.bounds_on_demand import compare, look
+from clickbandit.policies.common import draw_index
+from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
-    """What each learner observed of its arms, and what that says of their bounds (see `_bounds_on_demand`).
+    """What each learner observed of its arms, and what that says of their bounds (see `bounds_on_demand`).
 
     Learner k has the arms from k L on, one for each item.
     """

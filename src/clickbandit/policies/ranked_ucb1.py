@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._common import check_exploration, draw_index
-from clickbandit.policies._items import by_item, renumber_drawn
-from clickbandit.policies._ranked import describe_learners, earned, favourites, shares, show
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.common import check_exploration, draw_index
+from clickbandit.policies.items import by_item, renumber_drawn
+from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 

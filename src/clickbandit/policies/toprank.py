@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._blocks import BELOW, best_of_blocks, describe_blocks, peel
-from clickbandit.policies._common import draw_index
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, peel
+from clickbandit.policies.common import draw_index
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, kernel
-from clickbandit.policies._base import Policy
-from clickbandit.policies._cascading import (
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
+from clickbandit.policies.base import Policy
+from clickbandit.policies.cascading import (
     FEEDBACK,
     Feedback,
     count,
@@ -27,7 +27,7 @@ from clickbandit.policies._cascading import (
     most_clicked,
     put_highest,
 )
-from clickbandit.policies._items import NUMBERS, by_item
+from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies._base import Policy
-from clickbandit.policies._blocks import best_of_blocks, describe_blocks, peel
-from clickbandit.policies._common import draw_index
-from clickbandit.policies._leaders import NOBODY, SLOTS, count_leader, mix
-from clickbandit.policies._tangents import compute_bound, forget_bound
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.policies.base import Policy
+from clickbandit.policies.blocks import best_of_blocks, describe_blocks, peel
+from clickbandit.policies.common import draw_index
+from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
+from clickbandit.policies.tangents import compute_bound, forget_bound
 
 # --- settings and state -------------------------------------------------------------------------------------
 

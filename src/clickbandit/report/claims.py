@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks.cm import CascadeModel
-from clickbandit.clicks.pbm import PositionBasedModel
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.cm import CascadeModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import FloatArray
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION, ITEMS
-from clickbandit.kernel import FloatArray
 from clickbandit.queries import Query
 from clickbandit.report.curves import Curves, curves
 from clickbandit.theory import regret_bound

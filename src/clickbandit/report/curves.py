@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.compiling.kernel import FloatArray, IntArray
 
 LEAPT = (
     "Where steps were leapt over, regret is the mean over the orders in which items were shuffled, without the noise "

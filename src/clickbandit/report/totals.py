@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from clickbandit.compiling.kernel import IntArray
 from clickbandit.intervals import Interval, mean_interval
-from clickbandit.kernel import IntArray
 
 
 class Total(NamedTuple):

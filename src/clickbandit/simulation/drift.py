@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.click_models.base import ClickModel
 from clickbandit.errors import InputError
 
 Change = int | tuple[int, ClickModel]

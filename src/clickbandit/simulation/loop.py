@@ -1,11 +1,11 @@
-"""The interaction of a policy with users, step by step: a template that `compilation` specialises and compiles."""
+"""The interaction of a policy with users, step by step: a template for `compiling.specialise`."""
 
 from typing import Any
 
 import numpy as np
 
-from clickbandit.clicks.cm import click, click_probability  # model
-from clickbandit.kernel import slow_path
+from clickbandit.click_models.cm import click, click_probability  # model
+from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
 from clickbandit.simulation.memory import Slots
 

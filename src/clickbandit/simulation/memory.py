@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray
+from clickbandit.compiling.kernel import FloatArray, IntArray
 
 APART = 128
 """Bytes: what one core reads and writes this far from what another writes, neither waits for the other."""

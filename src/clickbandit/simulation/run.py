@@ -9,18 +9,18 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numba.core.errors import NumbaError
 
-from clickbandit.clicks import _orders
-from clickbandit.clicks._base import ClickModel
-from clickbandit.compilation import specialise
+from clickbandit.click_models import patterns
+from clickbandit.click_models.base import ClickModel
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
+from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray, interpreted
-from clickbandit.policies._base import Policy, parse_policy
+from clickbandit.leaps.buffers import make_scratch
+from clickbandit.policies.base import Policy, parse_policy
 from clickbandit.queries import best_list
 from clickbandit.randomness import generators
-from clickbandit.simulation import flipped
+from clickbandit.simulation import noise
 from clickbandit.simulation.drift import Change, read_drift, shuffled
 from clickbandit.simulation.memory import Slots, set_apart
-from clickbandit.simulation.scratch import make_scratch
 
 LEAST_HORIZON = 5
 MANY_STEPS = 100_000
@@ -108,7 +108,7 @@ class Problem:
             ) from error
 
     def _params(self, model: ClickModel) -> Any:
-        return flipped.Params(model.params, self.flip) if self.flip else model.params
+        return noise.Params(model.params, self.flip) if self.flip else model.params
 
     def periods(self, seed: int) -> "list[Period]":
         """The users of a run with this seed: those of the start, and those after each drift."""
@@ -131,24 +131,24 @@ class Problem:
         """That module, compiled or as plain Python."""
         policy, model = self.policy, self.model
         loop = specialise(
-            "clickbandit.simulation.late" if self.delay else "clickbandit.simulation.loop",
+            "clickbandit.simulation.delayed" if self.delay else "clickbandit.simulation.loop",
             compiled=compiled,
             sources=model.sources,
             policy=policy.part("rank", "update"),
-            model=flipped if self.flip else model.module,
+            model=noise if self.flip else model.module,
         )
         if not self.leaps:
             return specialise("clickbandit.simulation.windows", compiled=compiled, loop=loop)
         outcomes = specialise(
-            "clickbandit.simulation.outcomes",
+            "clickbandit.leaps.by_pattern",
             compiled=compiled,
             sources=model.sources,
-            law=model.module if hasattr(model.module, "pattern_law") else _orders,
+            law=model.module if hasattr(model.module, "pattern_law") else patterns,
         )
         if hasattr(model.module, "INDEPENDENT_POSITIONS") and not self.in_pairs:
-            outcomes = specialise("clickbandit.simulation.examined", compiled=compiled, outcomes=outcomes)
+            outcomes = specialise("clickbandit.leaps.by_examination", compiled=compiled, outcomes=outcomes)
         return specialise(
-            "clickbandit.simulation.leap",
+            "clickbandit.leaps.leap",
             compiled=compiled,
             policy=policy.part("IN_ROUNDS", "absorb", "blocks", "member", "quiet", "test"),
             loop=loop,

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel
+from clickbandit.click_models.base import ClickModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.kernel import FloatArray, IntArray
-from clickbandit.policies._base import Policy
+from clickbandit.policies.base import Policy
 from clickbandit.progress import progress_bar
 from clickbandit.simulation.drift import Change
 from clickbandit.simulation.run import LEAST_HORIZON, Method, Problem, Run

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_interval
-from clickbandit.kernel import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import altair

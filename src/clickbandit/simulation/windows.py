@@ -1,10 +1,10 @@
-"""Steps one by one, window by window: a template that `compilation` specialises and compiles."""
+"""Steps one by one, window by window: a template that `compiling.specialise` specialises and compiles."""
 
 from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, counted_entry_point
+from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point
 from clickbandit.simulation.loop import take_steps  # loop
 from clickbandit.simulation.memory import Slots
 

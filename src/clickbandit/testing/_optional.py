@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.simulation.run import Problem
 from clickbandit.testing._session import Session, copy_of, same
 from clickbandit.testing.click_models import LEVEL, chi_square

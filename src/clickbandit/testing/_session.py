@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.kernel import FloatArray, IntArray, interpreted
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.simulation.run import Problem
 
 

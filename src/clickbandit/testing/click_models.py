@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.kernel import FloatArray, IntArray, interpreted, is_compiled, kernel
+from clickbandit.click_models.base import ClickModel
+from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, is_compiled, kernel
 
 LEVEL = 1e-6
 """How often a right model would fail a test of its samples, had the seed not been fixed."""
@@ -24,7 +24,7 @@ def check_click_model(model: ClickModel, positions: int | None = None) -> None:
     `examination_probability`; 20,000 simulated users agree with both (chi-square at level 1e-6, fixed seed);
     compiled and interpreted kernels give the same; and `click` writes every entry.
 
-    >>> from clickbandit.clicks.cm import CascadeModel
+    >>> from clickbandit.click_models.cm import CascadeModel
     >>> model = CascadeModel(attraction=[0.9, 0.5, 0.2])
     >>> check_click_model(model)
     >>> model.reward([0, 1])

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from clickbandit.clicks._base import ClickModel
-from clickbandit.clicks.pbm import PositionBasedModel
-from clickbandit.kernel import FloatArray, IntArray
-from clickbandit.policies._base import Policy
+from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing._optional import check_describe, check_items, check_propensity
 from clickbandit.testing._session import Session

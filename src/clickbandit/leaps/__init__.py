@@ -1,0 +1,1 @@
+"""Many steps at once, exact in distribution."""

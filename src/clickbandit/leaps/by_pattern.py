@@ -1,0 +1,167 @@
+"""What happens in many steps that show the same blocks of items: a template for one click model's law.
+
+It is drawn how often each set of items was shown, and for each set how often each subset of it was clicked. Only the
+last block can have more items than positions. Where the policy shows these in rounds, each item once before any of
+them again, it is drawn how often each way to part the items among the steps of a round occurred.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from clickbandit.click_models.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, SINGLE_CLICK, pattern_law  # law
+from clickbandit.click_models.patterns import CHOOSE, bits, n_orders
+from clickbandit.compiling.kernel import slow_path
+from clickbandit.leaps.binomial import draw_binomial, draw_counts, draw_subsets, next_subset
+from clickbandit.leaps.buffers import Scratch
+
+
+@slow_path
+def price(scratch: Scratch, in_rounds: bool) -> float:
+    """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
+    n_positions = len(scratch.block)
+    positions = n_positions - scratch.block[-1]
+    items = scratch.size[-1]
+    sets = CHOOSE[items, positions]
+    if not CLOSED_FORM:
+        left_over = items % positions if in_rounds else 0
+        if left_over > 0:
+            sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
+        return float(sets * n_orders(scratch.block) * 2.0**n_positions)
+    if SINGLE_CLICK:
+        return float(sets * (n_positions + 1))
+    return float(sets * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions))
+
+
+# --- how often each set of items was shown ------------------------------------------------------------------
+
+
+@slow_path
+def draw_outcomes(
+    params: Any,
+    rng: np.random.Generator,
+    users: np.random.Generator,
+    rounds: int,
+    round_length: int,
+    in_rounds: bool,
+    scratch: Scratch,
+) -> None:
+    """Draw what happens in so many rounds: how often each item is observed and clicked, and all clicks."""
+    scratch.totals[:] = 0.0
+    scratch.observed[:] = 0
+    scratch.clicked[:] = 0
+    for row in range(len(scratch.together)):
+        for column in range(len(scratch.together)):
+            scratch.together[row, column] = 0
+    block, times = scratch.block, scratch.times
+    last = block[-1]
+    positions, items = len(block) - last, scratch.size[-1]
+    everything = (1 << items) - 1
+    nothing = everything ^ everything  # not a literal 0, for which numba would compile another draw_clicks
+    if INDEPENDENT_BLOCKS:
+        for first in range(last):
+            if block[first] == first:
+                draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
+    for shown in range(1 << items):
+        times[shown] = 0
+    if not in_rounds:
+        draw_subsets(rng, everything, positions, rounds, times)
+    elif items % positions == 0:
+        draw_partitions(rng, everything, positions, rounds, scratch)
+    else:
+        draw_subsets(rng, everything, items % positions, rounds, times)
+        for shown in range(1 << items):
+            if times[shown] > 0 and bits(shown) == items % positions:
+                draw_clicks(params, users, last, shown, everything ^ shown, times[shown], scratch)
+                draw_partitions(rng, everything ^ shown, positions, times[shown], scratch)
+                times[shown] = 0
+    for shown in range(1 << items):
+        if times[shown] > 0:
+            draw_clicks(params, users, last, shown, nothing, times[shown], scratch)
+
+
+@slow_path
+def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int, scratch: Scratch) -> None:
+    """Add to `scratch.times` how often each part stood in a partition into parts of this size, all equally probable.
+
+    Depth first: the part that holds the lowest item left, then the partitions of the rest.
+    """
+    rest, left, next_part, choices = scratch.rest, scratch.left, scratch.next_part, scratch.choices
+    depth = 0
+    rest[0], left[0], next_part[0], choices[0] = among, times, 0, CHOOSE[bits(among) - 1, size - 1]
+    while depth >= 0:
+        if left[depth] == 0:
+            depth -= 1
+            continue
+        lowest = rest[depth] & -rest[depth]
+        part = next_part[depth] | lowest
+        while bits(part) != size:
+            part = next_subset(part, rest[depth]) | lowest
+        drawn = draw_binomial(rng, left[depth], 1 / choices[depth])
+        left[depth] -= drawn
+        choices[depth] -= 1
+        next_part[depth] = next_subset(part, rest[depth])
+        scratch.times[part] += drawn
+        others = rest[depth] ^ part
+        if bits(others) == size:
+            scratch.times[others] += drawn
+        elif drawn > 0 and others != 0:
+            depth += 1
+            rest[depth], left[depth], next_part[depth] = others, drawn, 0
+            choices[depth] = CHOOSE[bits(others) - 1, size - 1]
+
+
+# --- how often each subset of them was clicked --------------------------------------------------------------
+
+
+@slow_path
+def draw_clicks(
+    params: Any,
+    users: np.random.Generator,
+    block: int,
+    in_last: int,
+    in_pool: int,
+    times: int,
+    scratch: Scratch,
+) -> None:
+    """So many steps that show the same items: draw how often each of them was clicked.
+
+    In this block and all above it; in this block alone where blocks are independent. The last block's items are a
+    set of its own, and where these are too few for its positions, the others are drawn from a pool and not learned
+    from.
+    """
+    counts = scratch.counts
+    stop, n_pool = block, 0
+    if block == scratch.block[-1]:
+        for i in range(scratch.size[-1]):
+            if in_last >> i & 1:
+                scratch.shown[stop] = scratch.members[i]
+                stop += 1
+            elif in_pool >> i & 1:
+                scratch.pool[n_pool] = scratch.members[i]
+                n_pool += 1
+    else:
+        while scratch.block[stop] == block:
+            stop += 1
+    first = 0 if not INDEPENDENT_BLOCKS else block
+    n = stop - first
+    shown, pool = scratch.shown[:stop], scratch.pool[:n_pool]
+    n_outcomes = pattern_law(
+        params, shown, scratch.block, first, pool, scratch.outcomes, scratch.law, scratch.work, scratch.spare
+    )
+    law = scratch.law[:n_outcomes]
+    draw_counts(users, law, times, scratch.tail, counts)
+    for i in range(n_outcomes):
+        outcome = scratch.outcomes[i]
+        clicked = bits(outcome & (1 << n) - 1) + (outcome >> n)
+        scratch.totals[0] += times * law[i] * clicked
+        scratch.totals[1] += counts[i] * clicked
+        for k in range(n):
+            if outcome >> k & 1:
+                scratch.clicked[shown[first + k]] += counts[i]
+                if len(scratch.together) > 0:
+                    for other in range(k):
+                        if outcome >> other & 1:
+                            scratch.together[shown[first + k], shown[first + other]] += counts[i]
+    for k in range(first, stop):
+        scratch.observed[shown[k]] += times

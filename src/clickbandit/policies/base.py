@@ -1,0 +1,235 @@
+"""What every policy shares: its settings and their spelling, and the functions of its module.
+
+A policy module gives `State`, `init`, `rank`, `update`, `memo_size` and `best` (optionally `void`), and ends with
+a frozen settings class. See CONTRIBUTING.md for the contract and a worked example.
+"""
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from clickbandit import policies, registry
+from clickbandit.compiling.kernel import is_compiled
+from clickbandit.errors import InputError
+
+REQUIRED = ("init", "rank", "update", "memo_size", "best")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy's settings: the base of every policy's public class.
+
+    The functions of the algorithm stand in the module that defines the class (or in the class body, as static
+    methods, where one notebook holds several policies).
+    """
+
+    paper: ClassVar[str] = ""
+    """Where the algorithm comes from."""
+    knows: ClassVar[tuple[str, ...]] = ()
+    """What the policy is told of the users beyond their clicks: "best_list" or "examination". A setting of the same
+    name tells it too."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for field in fields(self):
+            problem = _misfit(getattr(self, field.name), hints[field.name])
+            if problem:
+                raise InputError(
+                    f"{self.name}: {field.name} must be {problem}, not {getattr(self, field.name)!r}"
+                )
+            if hints[field.name] is float:  # so that 1 and 1.0 are spelled alike
+                object.__setattr__(self, field.name, float(getattr(self, field.name)))
+        missing = [name for name in REQUIRED if self._find(name) is None]
+        if missing:
+            raise InputError(
+                f"{self.name}: its module must define {', '.join(missing)} (see CONTRIBUTING.md)"
+            )
+
+    @property
+    def name(self) -> str:
+        """The policy's name on the command line, without its settings."""
+        name = registered.name_of(type(self))
+        if name is not None:
+            return name
+        file = getattr(sys.modules.get(type(self).__module__), "__file__", None)
+        return f"{Path(file).name}:{type(self).__name__}" if file else type(self).__name__
+
+    def __str__(self) -> str:
+        """The command line's spelling: the name and the settings that are not the default."""
+        given = [
+            f"{field.name}={_spell(getattr(self, field.name))}"
+            for field in fields(self)
+            if field.default is MISSING or getattr(self, field.name) != field.default
+        ]
+        return ":".join([self.name, *([",".join(given)] if given else [])])
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the policy must be told because no setting of it says so."""
+        return tuple(name for name in self.knows if not getattr(self, name, None))
+
+    @property
+    def built_in(self) -> bool:
+        """Whether this is a policy of the library, rather than a user's own."""
+        return type(self).__module__.startswith(policies.__name__ + ".")
+
+    @property
+    def module(self) -> ModuleType:
+        """The module with the algorithm's functions."""
+        return sys.modules[type(self).__module__]
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
+        return getattr(type(self), name, None) or getattr(self.module, name, None)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """One of the algorithm's functions: init, rank, update, void, memo_size or best."""
+        found = self._find(name)
+        if found is None:
+            raise InputError(f"{self.name} has no function {name}")
+        return found
+
+    def part(self, *names: str) -> ModuleType | dict[str, Callable[..., Any]]:
+        """Where these functions are to be imported from: the module, or themselves if they are not in it."""
+        functions = {name: self.function(name) for name in names}
+        in_module = all(vars(self.module).get(name) is function for name, function in functions.items())
+        return self.module if in_module else functions
+
+    def has(self, name: str) -> bool:
+        """Whether the algorithm has this optional function."""
+        return self._find(name) is not None
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the algorithm is written as kernels; a plain Python policy runs too, only slower."""
+        return is_compiled(self.function("rank")) and is_compiled(self.function("update"))
+
+    def start(self, n_items: int, n_positions: int, *, horizon: int, **knowledge: Any) -> Any:
+        """The state before the first step; what is told here is in the place of a setting of the same name."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        return self.function("init")(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
+
+
+def _misfit(value: object, hint: Any) -> str | None:
+    """What a setting of this type should have been, or None where the value fits."""
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        return None if value in choices else " or ".join(map(str, choices))
+    if hint is bool:
+        return None if isinstance(value, bool) else "true or false"
+    if hint is int:
+        return None if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+    if hint is float:
+        return None if isinstance(value, (int, float)) and not isinstance(value, bool) else "a number"
+    if hint is str:
+        return None if isinstance(value, str) else "a text"
+    return None
+
+
+def _spell(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read(text: str, hint: Any) -> object:
+    """A setting from the command line; text that does not fit stays text, and the class says what is wrong."""
+    if hint is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    for kind in (int, float):
+        if hint is kind or (get_origin(hint) is Literal and all(type(c) is kind for c in get_args(hint))):
+            try:
+                return kind(text)
+            except ValueError:
+                return text
+    return text
+
+
+registered = registry.Registry(policies, Policy, "policy", lambda module: module.replace("_", "-"))
+"""All policies of the library and of packages that bring their own, by their names on the command line."""
+
+
+def policy_names() -> list[str]:
+    """The names of all policies."""
+    return registered.names()
+
+
+def policy_class(name: str) -> type[Policy]:
+    """The settings class of a policy, by its name on the command line."""
+    return registered.get(name)
+
+
+def parse_policy(text: str) -> Policy:
+    """A policy from its spelling: `name`, `name:key=value,key=value`, or `file.py:Class`, with settings or without.
+
+    >>> parse_policy("cascade-kl-ucb:feedback=last")
+    CascadeKLUCB(feedback='last', budget='log t + 3 log log t')
+    """
+    from_file = re.fullmatch(r"(?P<file>.+\.py):(?P<name>\w+)(:(?P<settings>.*))?", text)
+    if from_file:
+        kind = _class_in_file(Path(from_file["file"]), from_file["name"])
+        settings = from_file["settings"] or ""
+    else:
+        name, _, settings = text.partition(":")
+        if name.endswith(".py"):
+            raise InputError(f"policy {text!r}: say which class of the file, as {name}:MyPolicy")
+        kind = policy_class(name)
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    values = {}
+    for pair in filter(None, settings.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"policy {text!r}: expected key=value after the colon, found {pair!r}")
+        if key not in known:
+            hint = registry.suggestion(key, known) if known else "it has none"
+            raise InputError(f"policy {text!r}: there is no setting {key!r}: {hint}")
+        values[key] = _read(value, hints[key])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise InputError(f"policy {text!r}: {error}") from error
+
+
+def _class_in_file(path: Path, name: str) -> type[Policy]:
+    """The policy class `name` in a user's own file."""
+    if not path.is_file():
+        raise InputError(f"the policy file {path} does not exist")
+    module = _module_of(path.resolve())
+    kind = getattr(module, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+        there = registry.suggestion(name, _classes_in(module)) if _classes_in(module) else "it has none"
+        raise InputError(
+            f"the policy file {path} has no class {name} derived from clickbandit.Policy: {there}"
+        )
+    return kind
+
+
+def _classes_in(module: ModuleType) -> list[str]:
+    values = vars(module).values()
+    return [v.__name__ for v in values if isinstance(v, type) and issubclass(v, Policy) and v is not Policy]
+
+
+def _module_of(path: Path) -> ModuleType:
+    """A user's file, imported once as Python would import a script's neighbour; files of the same name are apart."""
+    place = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    module_name = f"clickbandit_user_{re.sub(r'[^0-9a-zA-Z]', '_', path.stem)}_{place}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module_name]
+        raise InputError(f"the policy file {path} cannot be imported: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module

@@ -1,0 +1,83 @@
+"""KL-UCB bounds that are computed only when they could change a choice (docs/decisions/0004).
+
+The arms are items, or a learner's items; a state has arrays with an entry for each. The bound of an arm is known to
+lie between `low` and `high + slope * (budget - at_budget)`: it is concave in the budget; a look without a click
+lowers it, by no more than the share of n in n + 1 (the KL scaling lemma of Zoghi et al. 2017); a click raises it.
+Before the first look `low` is 0, `high` 1, `slope` 0 and `at_budget` below every budget.
+"""
+
+from typing import Protocol
+
+from clickbandit.bounds import kl_upper, newton_upper
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+
+TIE = 1e-12
+"""Bounds that are nearer than this are the same, and differ only by rounding."""
+
+
+class Arms(Protocol):
+    """The part of a state that says what was observed of each arm, and what that says of its bound."""
+
+    @property
+    def observed(self) -> IntArray: ...
+    @property
+    def clicks(self) -> IntArray: ...
+    @property
+    def low(self) -> FloatArray: ...
+    @property
+    def high(self) -> FloatArray: ...
+    @property
+    def slope(self) -> FloatArray: ...
+    @property
+    def at_budget(self) -> FloatArray: ...
+
+
+@kernel
+def compare(arms: Arms, arm: int, other: int, budget: float) -> int:
+    """1 if the arm has the higher bound, -1 if the lower, 0 if they are the same.
+
+    Computes both if that is needed to tell.
+    """
+    high = arms.high[arm] + arms.slope[arm] * (budget - arms.at_budget[arm])
+    other_high = arms.high[other] + arms.slope[other] * (budget - arms.at_budget[other])
+    if arms.low[other] > high + TIE:
+        return -1
+    if arms.low[arm] > other_high + TIE:
+        return 1
+    if arms.observed[arm] == arms.observed[other] and arms.clicks[arm] == arms.clicks[other]:
+        return 0
+    compute_bound(arms, arm, budget)
+    compute_bound(arms, other, budget)
+    difference = arms.low[arm] - arms.low[other]
+    return 0 if abs(difference) <= TIE else (1 if difference > 0 else -1)
+
+
+@slow_path
+def compute_bound(arms: Arms, arm: int, budget: float) -> None:
+    """Compute an arm's bound for this budget, from what was known of it."""
+    if arms.at_budget[arm] == budget and arms.low[arm] == arms.high[arm]:
+        return
+    n = arms.observed[arm]
+    share = arms.clicks[arm] / max(n, 1)
+    last = arms.low[arm] if arms.high[arm] == 1 else arms.high[arm]
+    bound = 1.0
+    if 0 < share < last < 1:
+        bound = newton_upper(share, budget / n, last)
+    if bound == 1:  # there was no last bound, or it was too far off for Newton's method
+        bound = kl_upper(share, n, budget)
+    arms.low[arm] = bound
+    arms.high[arm] = bound
+    arms.slope[arm] = bound * (1 - bound) / (n * (bound - share)) if bound > share and n > 0 else 0.0
+    arms.at_budget[arm] = budget
+
+
+@kernel
+def look(arms: Arms, arm: int, click: int) -> None:
+    """Count a look at an arm, and a click on it if there was one."""
+    arms.observed[arm] += 1
+    if click:
+        arms.clicks[arm] += 1
+        arms.high[arm] = 1.0
+        arms.slope[arm] = 0.0
+    else:
+        arms.low[arm] *= (arms.observed[arm] - 1) / arms.observed[arm]

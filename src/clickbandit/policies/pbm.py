@@ -1,0 +1,109 @@
+"""What the policies for the position-based model share: the users' examination, which they are told, and the counts.
+
+In the position-based model item i at position k is clicked with probability kappa_k theta_i: position k is examined
+with probability kappa_k (the examination), and item i then attracts with probability theta_i. The papers number
+positions by decreasing examination. Here they may come in any order, as on a page with two columns: the best item
+goes where users look most, the next one where they look second most, and "the last position" is the one where they
+look least.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
+from clickbandit.errors import InputError
+from clickbandit.policies.base import Policy
+
+# --- what the policies are told -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PBMPolicy(Policy):
+    """A policy that is told the examination: by the click model in simulation, by its setting live."""
+
+    knows = ("examination",)
+
+    examination: str = ""
+    """The probability that each position is examined, as 1/0.8/0.5; empty: that of the simulated users."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.examination:
+            read_examination(self.examination)
+
+
+def read_examination(given: str | Sequence[float], n_positions: int = 0) -> FloatArray:
+    """The examination of the first positions, from the setting's text or from a click model's numbers."""
+    if len(given) == 0:
+        raise InputError(
+            "the users' examination must be told: set examination to a probability for each position, as 1/0.8/0.5"
+        )
+    try:
+        values = [float(value) for value in (given.split("/") if isinstance(given, str) else given)]
+    except ValueError:
+        values = []
+    if not values or not all(0 < value <= 1 for value in values[: n_positions or None]):
+        raise InputError(
+            f"examination must be probabilities above 0 and at most 1, as 1/0.8/0.5, found {given!r}"
+        )
+    if len(values) < n_positions:
+        raise InputError(
+            f"examination must have a probability for each of the {n_positions} positions, found {len(values)}: "
+            f"{given!r}"
+        )
+    return np.array(values[:n_positions])
+
+
+def by_examination(examination: FloatArray) -> IntArray:
+    """The positions, those that users examine most first."""
+    return np.argsort(-examination, kind="stable")
+
+
+# --- what was seen ------------------------------------------------------------------------------------------
+
+
+@kernel
+def learn(state: Any, ranking: IntArray, clicks: IntArray) -> None:
+    """Count a list's displays N_ik and clicks S_ik, and M_i = sum_k kappa_k N_ik of the items on it.
+
+    M_i is summed up anew each time: as a running total it would gather rounding errors, and items with the same
+    counts would not be the same.
+    """
+    for k in range(len(ranking)):
+        item = ranking[k]
+        state.displays[item, k] += 1
+        state.clicks[item, k] += clicks[k]
+        clicked, examined = 0, 0.0
+        for j in range(len(ranking)):
+            clicked += state.clicks[item, j]
+            examined += state.examination[j] * state.displays[item, j]
+        state.examined[item] = examined
+        state.estimate[item] = clicked / examined
+
+
+@kernel
+def show(order: IntArray, places: IntArray, ranking: IntArray) -> None:
+    """The first items in this order, the best one where users look most."""
+    for k in range(len(ranking)):
+        ranking[places[k]] = order[k]
+
+
+def best(state: Any, ranking: IntArray) -> None:
+    """The items with the highest estimated attraction, the best one where users look most."""
+    ranking[state.places] = np.argsort(-state.estimate, kind="stable")[: len(ranking)]
+
+
+def describe_items(state: Any, high: FloatArray | None = None) -> list[dict[str, Any]]:
+    """For each item what was seen of it, its estimated attraction, and the bound from above if there is one."""
+    rows = []
+    for item, (shown, clicks) in enumerate(zip(state.displays, state.clicks, strict=True)):
+        row: dict[str, Any] = {"item": item, "observed": int(shown.sum()), "clicks": int(clicks.sum())}
+        if shown.any():
+            row["estimate"] = float(state.estimate[item])
+        if high is not None:
+            row["high"] = min(1.0, float(high[item]))
+        rows.append(row)
+    return rows
