@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit import Policy
-from clickbandit.compiling.kernel import kernel
+from clickbandit import Algorithm, Policy, kernel
 
 
 class State(NamedTuple):
@@ -58,5 +57,7 @@ def best(state, ranking):
 @dataclass(frozen=True)
 class EpsilonGreedy(Policy):
     """Most clicked first, with a share of random lists."""
+
+    algorithm = Algorithm(init, memo_size, rank, update, best)
 
     epsilon: float = 0.1

@@ -1,6 +1,6 @@
 """The public checks find what they are there to find."""
 
-from types import ModuleType
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,10 @@ OWN_RNG = np.random.default_rng(0)
 
 def check_pbm_with(**kernels: Any) -> None:
     """Check the position-based model with some of its kernels replaced."""
-    broken = ModuleType("broken")
-    vars(broken).update(vars(pbm), **kernels)
 
     class Broken(PositionBasedModel):
         name = "BROKEN"
-        module = broken
+        functions = replace(PositionBasedModel.functions, **kernels)
 
     check_click_model(Broken(attraction=[0.9, 0.5, 0.2], examination=[1, 0.6, 0.3]))
 

@@ -5,9 +5,8 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_type_hints
 
 import pytest
@@ -182,12 +181,10 @@ def test_rounding_breaks_nothing() -> None:
 
 def with_law(click_probability: Any, examination_probability: Any) -> ClickModel:
     """A model of one's own, with parameters as in the PBM."""
-    own = ModuleType("own")
-    laws = {"click_probability": click_probability, "examination_probability": examination_probability}
-    vars(own).update(Params=pbm.Params, **laws)
+    law = {"click_probability": click_probability, "examination_probability": examination_probability}
 
     class Own(PositionBasedModel):
-        module = own
+        functions = replace(PositionBasedModel.functions, **law)
 
         def best_list(self, n_positions: int) -> Any:
             return None

@@ -210,7 +210,7 @@ def n_lists(model: ClickModel, positions: int) -> int:
 def evaluate(model: ClickModel, lists: IntArray) -> Lists:
     """What users do on these lists, a row each, in compiled code."""
     model.check_positions(lists.shape[1])
-    module = specialise("clickbandit.enumeration", model=model.module, sources=model.sources)
+    module = specialise("clickbandit.enumeration", model=vars(model.functions), sources=model.sources)
     lists = np.ascontiguousarray(lists)  # in one layout, as each would be compiled by itself
     result = Lists(lists, np.empty(lists.shape), np.empty(lists.shape))
     module.evaluate(model.params, *result)

@@ -23,8 +23,8 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The classes derived from `base` that the modules of a package define, and those that entry points name.
 
-    A class is called by its `key`, or as `spell` makes of its module's name; with an empty key it is not registered.
-    All modules are imported when a name is first asked for.
+    A class is called by its own `key`, or as `spell` makes of its module's name; with an empty key it is not
+    registered. All modules are imported when a name is first asked for.
     """
 
     def __init__(self, package: ModuleType, base: type[T], what: str, spell: Callable[[str], str]) -> None:
@@ -49,7 +49,7 @@ class Registry(Generic[T]):
         """Under which name a class is registered, if it is."""
         if kind.__module__.startswith(self._package.__name__ + "."):
             module = kind.__module__.removeprefix(self._package.__name__ + ".").partition(".")[0]
-            key: str | None = getattr(kind, "key", None)
+            key: str | None = vars(kind).get("key")
             return self._spell(module) if key is None else key
         place = f"{kind.__module__}:{kind.__qualname__}"
         return next((name for name, point in self._entry_points.items() if point.value == place), None)
@@ -64,12 +64,13 @@ class Registry(Generic[T]):
         return found
 
     def _classes(self, module: ModuleType) -> list[type[T]]:
-        """The classes that a module or a package defines itself."""
+        """The classes that a module or a package defines itself; not those that stand beside the base."""
         return [
             value
             for value in vars(module).values()
             if isinstance(value, type)
             and issubclass(value, self._base)
+            and value.__module__ != self._base.__module__
             and f"{value.__module__}.".startswith(f"{module.__name__}.")
         ]
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from clickbandit import CascadeModel, Policy, PositionBasedModel, Problem, Run, simulate
+from clickbandit import Algorithm, CascadeModel, Policy, PositionBasedModel, Problem, Run, simulate
+from clickbandit.compiling.folder import folder
 from clickbandit.compiling.kernel import interpreted, is_compiled, kernel
-from clickbandit.compiling.specialise import _folder, specialise
-from clickbandit.policies import random
+from clickbandit.compiling.specialise import specialise
 
 CM = CascadeModel(attraction=[0.5, 0.4, 0.2])
 
@@ -103,7 +103,7 @@ def test_the_cache_is_for_its_user_alone(tmp_path):
     folders = list((tmp_path / "cache").iterdir())
     assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
     files = {file.name for folder in folders for file in folder.iterdir()}
-    assert "loop__random__cm.py" in files
+    assert "loop__cm__random.py" in files
     assert not any(name.endswith(".tmp") for name in files)
 
 
@@ -116,38 +116,34 @@ def test_without_a_folder_to_write_to_it_compiles_anew(tmp_path):
 def test_code_of_old_sources_is_thrown_away(tmp_path, monkeypatch):
     monkeypatch.setenv("CLICKBANDIT_CACHE", str(tmp_path))
     old, recent = tmp_path / "old", tmp_path / "recent"
-    for folder in (old, recent):
-        folder.mkdir()
-        (folder / "loop.py").touch()
+    for path in (old, recent):
+        path.mkdir()
+        (path / "loop.py").touch()
     os.utime(old, (0, 0))
-    _folder([random])
+    folder("new")
     assert not old.exists()
     assert recent.exists()
 
 
 def test_a_template_must_have_the_marked_import():
-    with pytest.raises(ValueError, match="must have one import marked # users, found 0"):
-        specialise("clickbandit.simulation.loop", users=random)
+    with pytest.raises(ValueError, match="must have a line marked # users, found none"):
+        specialise("clickbandit.simulation.loop", users={})
 
 
 class State(NamedTuple):
     clicks: np.ndarray
 
 
-class Functions:
-    """The functions of a policy as a notebook has them: in no module that could be imported."""
+def init(n_items, n_positions, *, horizon):
+    return State(np.zeros(n_items))
 
-    @staticmethod
-    def init(n_items, n_positions, *, horizon):
-        return State(np.zeros(n_items))
 
-    @staticmethod
-    def memo_size(n_items, n_positions):
-        return 0
+def memo_size(n_items, n_positions):
+    return 0
 
-    @staticmethod
-    def best(state, ranking):
-        ranking[:] = np.arange(len(ranking))
+
+def best(state, ranking):
+    ranking[:] = np.arange(len(ranking))
 
 
 def rank(state, rng, ranking, memo):
@@ -161,15 +157,15 @@ def update(state, ranking, clicks, memo):
 
 
 @dataclass(frozen=True)
-class Plain(Functions, Policy):
-    rank = staticmethod(rank)
-    update = staticmethod(update)
+class Plain(Policy):
+    algorithm = Algorithm(init, memo_size, rank, update, best)
 
 
 @dataclass(frozen=True)
-class Compiled(Functions, Policy):
-    rank = staticmethod(kernel(rank))
-    update = staticmethod(kernel(update))
+class Compiled(Policy):
+    """Its kernels cannot be imported by their names, as those of a notebook."""
+
+    algorithm = Algorithm(init, memo_size, kernel(rank), kernel(update), best)
 
 
 def test_a_plain_python_policy_runs_as_it_is():

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clickbandit import BatchRank, CascadeModel, InputError, PositionBasedModel, Problem, Run, simulate
-from clickbandit.click_models import patterns
 from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.compiling.kernel import interpreted
-from clickbandit.leaps.buffers import MOST_BITS, make_scratch
+from clickbandit.leaps.buffers import MAX_BITS, make_scratch
 
 LEVEL = 1e-4
 
@@ -42,16 +41,16 @@ def make_model(name, attraction, n_positions):
 
 
 def brute_force_law(model, upper, counted, pool, n_fillers):
-    """By all orders of all blocks, all ways to fill up the last one, and all click vectors."""
+    """By all orders of all batches, all ways to fill up the last one, and all click vectors."""
     law = {}
-    blocks = [*upper, None]
+    batches = [*upper, None]
     fillings = [*itertools.combinations(pool, n_fillers)]
-    known = [item for block in upper for item in block] + counted
+    known = [item for batch in upper for item in batch] + counted
     for fillers in fillings:
-        blocks[-1] = [*counted, *fillers]
-        orders = [*itertools.product(*(itertools.permutations(block) for block in blocks))]
+        batches[-1] = [*counted, *fillers]
+        orders = [*itertools.product(*(itertools.permutations(batch) for batch in batches))]
         for order in orders:
-            ranking = [item for block in order for item in block]
+            ranking = [item for batch in order for item in batch]
             for clicks in itertools.product((0, 1), repeat=len(ranking)):
                 clicked = {item for item, click in zip(ranking, clicks, strict=True) if click}
                 pattern = sum(1 << i for i, item in enumerate(known) if item in clicked)
@@ -63,7 +62,7 @@ def brute_force_law(model, upper, counted, pool, n_fillers):
 
 @st.composite
 def configurations(draw):
-    """Upper blocks, counted items of the last one, and a pool that its other positions are filled from."""
+    """Upper batches, counted items of the last one, and a pool that its other positions are filled from."""
     sizes = draw(st.sampled_from([[2], [3], [1, 1], [1, 2], [2, 1], [2, 2], [1, 1, 2]]))
     n_fillers = draw(st.integers(0, sizes[-1] - 1))
     n_pool = draw(st.integers(n_fillers, n_fillers + 2)) if n_fillers else 0
@@ -87,32 +86,30 @@ def test_the_law_is_that_of_all_orders(configuration, name):
     model = make_model(name, attraction, n_positions)
     expected = brute_force_law(model, upper, counted, pool, n_fillers)
 
-    block = [first for first, size in _starts(upper) for _ in range(size)]
-    block += [len(block)] * (n_positions - len(block))
+    batch = [first for first, size in _starts(upper) for _ in range(size)]
+    batch += [len(batch)] * (n_positions - len(batch))
     shown = np.array([item for items in upper for item in items] + counted)
-    law = getattr(model.module, "pattern_law", patterns.pattern_law)
-    module = model.module if hasattr(model.module, "pattern_law") else patterns
-    first = block[-1] if module.INDEPENDENT_BLOCKS else 0
+    first = batch[-1] if model.patterns.independent_batches else 0
     scratch = make_scratch(model.n_items, n_positions, pairs=False)
     n = len(shown) - first
     outcomes, out = np.full((2, (n_fillers + 1) << n), -1.0)
-    arguments = (model.params, shown, np.array(block), first, np.array(pool, np.int64), outcomes, out)
-    n_outcomes = interpreted(law)(*arguments, scratch.work, scratch.spare)
+    arguments = (model.params, shown, np.array(batch), first, np.array(pool, np.int64), outcomes, out)
+    n_outcomes = interpreted(model.patterns.pattern_law)(*arguments, scratch.work, scratch.spare)
     found = dict(zip(outcomes[:n_outcomes].tolist(), out[:n_outcomes].tolist(), strict=True))
     assert len(found) == n_outcomes
-    of_last_block = {}
+    of_last_batch = {}
     for outcome, probability in expected.items():  # alone, where that is all the law tells
         clicked = (outcome & (1 << len(shown)) - 1) >> first | outcome >> len(shown) << n
-        of_last_block[clicked] = of_last_block.get(clicked, 0.0) + probability
-    for outcome in {*found, *of_last_block}:
-        assert found.get(outcome, 0.0) == pytest.approx(of_last_block.get(outcome, 0.0), abs=1e-12)
+        of_last_batch[clicked] = of_last_batch.get(clicked, 0.0) + probability
+    for outcome in {*found, *of_last_batch}:
+        assert found.get(outcome, 0.0) == pytest.approx(of_last_batch.get(outcome, 0.0), abs=1e-12)
 
 
-def _starts(blocks):
+def _starts(batches):
     first = 0
-    for block in blocks:
-        yield first, len(block)
-        first += len(block)
+    for batch in batches:
+        yield first, len(batch)
+        first += len(batch)
 
 
 # --- the distribution of runs -------------------------------------------------------------------------------
@@ -133,7 +130,7 @@ def learned(state):
     """What a policy has learned, as numbers and texts whose distributions can be compared."""
     if hasattr(state, "wins"):
         return {
-            "blocks": str(state.block.tolist()),
+            "batches": str(state.batch.tolist()),
             "relations": int(state.beats.sum()),
             "wins": int(state.wins[0, 1]),
             "lead": int(state.wins[0, 1] - state.wins[1, 0]),
@@ -142,7 +139,7 @@ def learned(state):
         }
     printed = hasattr(state, "missing")
     return {
-        "blocks": str((state.last if printed else state.group[: len(state.halvings)]).tolist()),
+        "batches": str((state.last if printed else state.batch[: len(state.halvings)]).tolist()),
         "first item": int(state.clicks[0]),
         "observed": str(sorted(state.observed.tolist())),
         "since the last test": str(state.missing.tolist()) if printed else "",
@@ -181,7 +178,7 @@ def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
     size = {"steps": 100 if policy == "toprank" else 400, "horizon": 8, "runs": 1000}
     steps = final_states(policy, users, positions, "step", **size)
     leaps = final_states(policy, users, positions, "leap", **size)
-    assert len(set(steps["blocks"])) > 1, "nothing was split, so this tests little"
+    assert len(set(steps["batches"])) > 1, "nothing was split, so this tests little"
     del steps["regret"], leaps["regret"]  # by leaps it is the mean over orders: see below
     assert_same_distribution(steps, leaps)
 
@@ -205,8 +202,8 @@ def test_the_tests_would_find_a_leap_that_forgets_that_items_are_shown_together(
     draw_clicks = loop.leap.__globals__["draw_outcomes"].__globals__["draw_clicks"]
     law = draw_clicks.__globals__["pattern_law"]
 
-    def independent(params, shown, block, first, pool, outcomes, out, work, spare):
-        n_outcomes = law(params, shown, block, first, pool, outcomes, out, work, spare)
+    def independent(params, shown, batch, first, pool, outcomes, out, work, spare):
+        n_outcomes = law(params, shown, batch, first, pool, outcomes, out, work, spare)
         n = len(shown)
         marginal = [sum(out[i] for i in range(n_outcomes) if outcomes[i] >> k & 1) for k in range(n)]
         for pattern in range(1 << n):
@@ -251,7 +248,7 @@ def test_a_policy_that_cannot_leap_is_stepped():
         simulate(BatchRank(), PBM, positions=2, steps=10, method="jump")
 
 
-@pytest.mark.parametrize("n_items", [MOST_BITS + 1, 40])
+@pytest.mark.parametrize("n_items", [MAX_BITS + 1, 40])
 def test_problems_too_large_for_the_tables_are_stepped(n_items):
     model = make_model("PBM", np.linspace(0.9, 0.1, n_items).tolist(), 3)
     by_leaps = Run(Problem(BatchRank(), model, positions=3, horizon=1000, method="leap"), seed=1)
@@ -269,7 +266,7 @@ def test_a_law_that_takes_too_long_to_sum_is_not_summed():
 
 
 def test_many_positions_are_stepped():
-    n = MOST_BITS + 2
+    n = MAX_BITS + 2
     model = CascadeModel(np.linspace(0.9, 0.1, n).tolist())
     trace = simulate(BatchRank(), model, positions=n, steps=1000, method="leap")
     assert trace.steps[-1] == 1000

@@ -56,13 +56,13 @@ def compare(
 ) -> Any:
     """Run a policy and its twin side by side; the twin as it is after the last step."""
     settings = parse_policy(policy)
-    assert is_compiled(settings.function("rank")) or numba.config.DISABLE_JIT
+    assert is_compiled(settings.algorithm.rank) or numba.config.DISABLE_JIT
     problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay, method="step")
     state = problem.start()
     fast_rng, users = generators(3, "", model.name, str(settings), 0)
     rng, _ = generators(3, "", model.name, str(settings), 0)
     rankings, all_clicks = np.zeros((2, delay + 1, positions), np.int64)
-    memos = np.zeros((delay + 1, settings.function("memo_size")(model.n_items, positions)))
+    memos = np.zeros((delay + 1, settings.algorithm.memo_size(model.n_items, positions)))
     slots = Slots(rankings, all_clicks, memos, np.zeros(positions))
     sums = (np.zeros(1), np.zeros(1, np.int64))
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}

@@ -6,88 +6,25 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from clickbandit import BatchRank
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
-from clickbandit.compiling.kernel import interpreted
-from clickbandit.policies import _batchrank_experiment as experiment
-from clickbandit.policies import batchrank
+from clickbandit.compiling.kernel import callable_kernel, interpreted
+from clickbandit.policies.batchrank.algorithm import display_batch
+from clickbandit.policies.batchrank.state import NEVER, NOT_COUNTED, open_stage
 from clickbandit.queries import load_queries
 from clickbandit.simulation.simulate import simulate
+from policies.worlds import LEVEL, World, compiled_only, copy, same, worlds
 
-LEVEL = 1e-6
-"""How often a test of frequencies would fail by chance, had the seed not been fixed."""
-compiled_only = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT),
-    reason="compilation is off (NUMBA_DISABLE_JIT): so many steps would take too long",
-)
-
-
-class World:
-    """A policy's state with the lists that are out, and users who click at random."""
-
-    def __init__(
-        self, module: Any, attraction: list[float], n_positions: int, seed: int, **settings: Any
-    ) -> None:
-        self.module = module
-        self.attraction = np.array(attraction)
-        self.n_items, self.n_positions = len(attraction), n_positions
-        self.state = module.init(self.n_items, n_positions, **settings)
-        self.rng, self.users = np.random.default_rng(seed), np.random.default_rng(seed + 1)
-        self.out: list[tuple[Any, Any]] = []
-        self.shown: list[int] = []
-
-    def rank(self) -> None:
-        ranking, memo = np.full(self.n_positions, -1), np.full(self.n_positions, np.nan)
-        self.module.rank(self.state, self.rng, ranking, memo)
-        self.shown = ranking.tolist()
-        assert len(set(self.shown)) == self.n_positions
-        assert set(self.shown) <= set(range(self.n_items))
-        assert not np.isnan(memo).any()
-        self.out.append((ranking, memo))
-
-    def feedback(self, which: int = 0) -> None:
-        """Feedback to one of the lists that are out."""
-        ranking, memo = self.out.pop(which)
-        seen = self.attraction[ranking] * 0.9 ** np.arange(self.n_positions)
-        clicks = (self.users.random(self.n_positions) < seen).astype(np.int64)
-        self.module.update(self.state, ranking, clicks, memo)
-
-    def void(self, which: int = 0) -> None:
-        self.module.void(self.state, *self.out.pop(which))
-
-
-def copy(state: Any) -> Any:
-    return type(state)(*(value.copy() if isinstance(value, np.ndarray) else value for value in state))
-
-
-def same(state: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(state, other, strict=True))
-
-
-@st.composite
-def worlds(draw: st.DrawFn, module: Any) -> World:
-    """Problems in which a stage takes a few dozen lists, and items are often told apart at its end."""
-    attraction = draw(st.lists(st.sampled_from([0.0, 0.05, 0.3, 0.5, 0.7, 0.9, 1.0]), min_size=1, max_size=7))
-    return World(
-        module,
-        attraction,
-        draw(st.integers(1, len(attraction))),
-        draw(st.integers(0, 2**32)),
-        horizon=draw(st.sampled_from([5, 6, 20, 1000])),
-        bounds=draw(st.sampled_from(["kl", "hoeffding"])),
-        eliminate=draw(st.booleans()),
-    )
-
+PRINTED = BatchRank().algorithm
 
 # --- the printed algorithm: what holds at every step --------------------------------------------------------
 
@@ -145,7 +82,7 @@ class Batches:
         state = self.world.state
         length = math.ceil(16 * 4 ** int(state.stage[first]) * state.log_horizon)
         if len(items) == 1:  # nothing to learn: it is never tested
-            length = batchrank.NEVER
+            length = NEVER
         assert state.observations[first] == length
         observed, issued, clicks = (a[items] for a in (state.observed, state.issued, state.clicks))
         assert (clicks >= 0).all()
@@ -165,15 +102,15 @@ class Batches:
 
 
 def test_the_first_stage_is_the_papers() -> None:
-    state = batchrank.init(4, 2, horizon=1000)
+    state = PRINTED.init(4, 2, horizon=1000)
     assert state.observations[0] == math.ceil(16 * math.log(1000)) == 111
     assert state.budget == pytest.approx(math.log(1000) + 3 * math.log(math.log(1000)))
     for stage, length in ((1, 443), (2, 1769)):
-        interpreted(batchrank.open_stage)(state, 0, stage)
+        interpreted(open_stage)(state, 0, stage)
         assert state.observations[0] == length
 
 
-@given(world=worlds(batchrank))
+@given(world=worlds(PRINTED))
 @settings(max_examples=25)
 def test_invariants_with_immediate_feedback(world: World) -> None:
     batches = Batches(world)
@@ -188,7 +125,7 @@ def test_invariants_with_immediate_feedback(world: World) -> None:
             assert (state.observed[items] == state.issued[items]).all()
 
 
-@given(world=worlds(batchrank), data=st.data())
+@given(world=worlds(PRINTED), data=st.data())
 @settings(max_examples=40)
 def test_invariants_whatever_becomes_of_the_feedback(world: World, data: st.DataObject) -> None:
     """Late, in another order, void, or lost for good (a list that is out when the steps end, or is forgotten)."""
@@ -214,7 +151,7 @@ def test_invariants_whatever_becomes_of_the_feedback(world: World, data: st.Data
 
 def test_the_random_problems_have_splits_eliminations_and_stages() -> None:
     """The invariants above would say little if nothing happened."""
-    world = World(batchrank, [0.9, 0.05, 0.5, 0.0, 0.7, 0.3], 3, seed=1, horizon=20)
+    world = World(PRINTED, [0.9, 0.05, 0.5, 0.0, 0.7, 0.3], 3, seed=1, horizon=20)
     batches = Batches(world)
     chance = np.random.default_rng(0)
     for _ in range(4000):
@@ -241,7 +178,7 @@ def issue_all(world: World) -> None:
 
 @pytest.mark.parametrize(("n_items", "n_positions"), [(3, 3), (5, 3), (4, 1)])
 def test_once_all_is_issued_lists_go_on_and_do_not_count(n_items: int, n_positions: int) -> None:
-    world = World(batchrank, [0.5] * n_items, n_positions, seed=2, horizon=20)
+    world = World(PRINTED, [0.5] * n_items, n_positions, seed=2, horizon=20)
     issue_all(world)
     counted = len(world.out)
     length = world.state.observations[0]
@@ -251,7 +188,7 @@ def test_once_all_is_issued_lists_go_on_and_do_not_count(n_items: int, n_positio
     for _ in range(1000):
         world.rank()
         lists.add(tuple(world.shown))
-        assert (world.out[-1][1] == batchrank.NOT_COUNTED).all()
+        assert (world.out[-1][1] == NOT_COUNTED).all()
     assert len(lists) == math.perm(n_items, n_positions)
     for _ in range(1000):
         world.feedback(counted)
@@ -265,30 +202,30 @@ def test_once_all_is_issued_lists_go_on_and_do_not_count(n_items: int, n_positio
 
 
 def test_feedback_of_a_stage_that_is_over_is_ignored() -> None:
-    world = World(batchrank, [0.5, 0.5, 0.5], 2, seed=3, horizon=20)
+    world = World(PRINTED, [0.5, 0.5, 0.5], 2, seed=3, horizon=20)
     ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    world.module.rank(world.state, world.rng, ranking, memo)
-    world.module.update(world.state, ranking, np.array([1, 0]), memo)
+    callable_kernel(world.algorithm.rank)(world.state, world.rng, ranking, memo)
+    world.learn(ranking, [1, 0], memo)
     while world.state.stage[0] == 0:
         world.rank()
         world.feedback()
     before = copy(world.state)
-    world.module.update(world.state, ranking, np.array([1, 1]), memo)
-    world.module.void(world.state, ranking, memo)
+    world.learn(ranking, [1, 1], memo)
+    callable_kernel(world.algorithm.void)(world.state, ranking, memo)
     assert same(before, world.state)
 
 
 def test_feedback_of_a_batch_that_was_split_is_ignored() -> None:
-    world = World(batchrank, [1.0, 0.0], 2, seed=3, horizon=20)
+    world = World(PRINTED, [1.0, 0.0], 2, seed=3, horizon=20)
     ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    world.module.rank(world.state, world.rng, ranking, memo)
-    world.module.update(world.state, ranking, np.array([1, 0]), memo)
+    callable_kernel(world.algorithm.rank)(world.state, world.rng, ranking, memo)
+    world.learn(ranking, [1, 0], memo)
     while world.state.batches[0] == 1:
         world.rank()
         world.feedback()
     before = copy(world.state)
-    world.module.update(world.state, ranking, np.array([1, 1]), memo)
-    world.module.void(world.state, ranking, memo)
+    world.learn(ranking, [1, 1], memo)
+    callable_kernel(world.algorithm.void)(world.state, ranking, memo)
     assert same(before, world.state)
 
 
@@ -297,17 +234,17 @@ def test_feedback_of_a_batch_that_was_split_is_ignored() -> None:
 def test_a_void_list_is_shown_again(seed: int, n_items: int, data: st.DataObject) -> None:
     """The items that a void list was to count are next in turn, and the stage ends all the same."""
     n_positions = data.draw(st.integers(1, n_items))
-    world = World(batchrank, [0.5] * n_items, n_positions, seed, horizon=5)
+    world = World(PRINTED, [0.5] * n_items, n_positions, seed, horizon=5)
     issue_all(world)
     ranking, memo = world.out[data.draw(st.integers(0, len(world.out) - 1))]
-    void = ranking[memo != batchrank.NOT_COUNTED].tolist()
+    void = ranking[memo != NOT_COUNTED].tolist()
     issued = world.state.issued.copy()
     world.void(next(i for i, (other, _) in enumerate(world.out) if other is ranking))
     issued[void] -= 1
     assert world.state.issued.tolist() == issued.tolist()
     world.rank()
     again, memo = world.out[-1]
-    assert set(again[memo != batchrank.NOT_COUNTED].tolist()) == set(void)
+    assert set(again[memo != NOT_COUNTED].tolist()) == set(void)
     assert (world.state.issued == world.state.observations[0]).all()
     while world.out:
         assert world.state.stage[0] == 0
@@ -361,7 +298,7 @@ def lists_to_show(fresh: set[int], others: set[int], length: int) -> list[tuple[
 def test_what_a_batch_shows_is_exactly_uniform(n_items: int, length: int) -> None:
     """By all outcomes of all draws, for each number of fresh items: those that are issued least."""
     for n_fresh in range(1, n_items + 1):
-        start = batchrank.init(n_items, length, horizon=1000)
+        start = PRINTED.init(n_items, length, horizon=1000)
         start.items[:] = np.roll(np.arange(n_items), 1)
         start.fresh[0] = n_fresh
         start.issued[start.items] = [3] * n_fresh + [4] * (n_items - n_fresh)
@@ -371,9 +308,9 @@ def test_what_a_batch_shows_is_exactly_uniform(n_items: int, length: int) -> Non
         draws = Scripted()
         for _ in draws.runs():
             state, ranking, memo = copy(start), np.zeros(length, np.int64), np.zeros(length)
-            interpreted(batchrank.display_batch)(state, 0, draws, ranking, memo)
+            interpreted(display_batch)(state, 0, draws, ranking, memo)
             law[tuple(ranking.tolist())] += draws.probability  # type: ignore[assignment]
-            assert [item in fresh for item in ranking] == (memo != batchrank.NOT_COUNTED).tolist()
+            assert [item in fresh for item in ranking] == (memo != NOT_COUNTED).tolist()
         right = lists_to_show(fresh, others, length)
         assert law == dict.fromkeys(right, Fraction(1, len(right)))
 
@@ -381,7 +318,7 @@ def test_what_a_batch_shows_is_exactly_uniform(n_items: int, length: int) -> Non
 @pytest.mark.parametrize(("n_items", "n_positions"), [(4, 2), (5, 3), (3, 3), (4, 1), (5, 4)])
 def test_the_compiled_display_is_uniform(n_items: int, n_positions: int) -> None:
     """Chi-square of the lists of a long stage, by which items were fresh (more than fit, or fewer)."""
-    world = World(batchrank, [0.5] * n_items, n_positions, seed=5, horizon=10**9)
+    world = World(PRINTED, [0.5] * n_items, n_positions, seed=5, horizon=10**9)
     world.state.observations[0] = 10**9  # one endless stage
     seen: dict[frozenset[int], Counter[tuple[int, ...]]] = {}
     for _ in range(20_000):
@@ -409,12 +346,12 @@ def test_each_item_counts_equally_often_at_each_position() -> None:
     places = np.zeros((n_items, length))
     draws = Scripted()
     for _ in draws.runs():
-        state = batchrank.init(n_items, length, horizon=1000)
+        state = PRINTED.init(n_items, length, horizon=1000)
         counted = []
         for _ in range(2):  # one round: two items count in the first list, the third in the second
             ranking, memo = np.zeros(length, np.int64), np.zeros(length)
-            interpreted(batchrank.display_batch)(state, 0, draws, ranking, memo)
-            counted += [(ranking[k], k) for k in range(length) if memo[k] != batchrank.NOT_COUNTED]
+            interpreted(display_batch)(state, 0, draws, ranking, memo)
+            counted += [(ranking[k], k) for k in range(length) if memo[k] != NOT_COUNTED]
         assert state.issued.tolist() == [1] * n_items
         for place in counted:
             places[place] += float(draws.probability)
@@ -445,140 +382,6 @@ def test_a_full_batch_goes_on_to_later_stages() -> None:
 def test_a_full_batch_goes_on_to_later_stages_on_a_real_query(shared: Path) -> None:
     queries = load_queries(shared / "queries" / "yandex-10.json")
     check_sublinear(queries[0].models["PBM"], positions=10)
-
-
-# --- the variant of the paper's figures ---------------------------------------------------------------------
-
-
-class Groups:
-    """What must hold of the ordered groups now, and of what they became since the last look."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.active = set(range(world.n_items))
-        self.known: dict[int, tuple[list[int], int, Any]] = {}
-        self.cut = self.dropped = self.halved = 0
-        self.look()
-
-    def look(self) -> None:
-        state = self.world.state
-        place, active = 0, set()
-        known = {}
-        while place < len(state.items) and state.group[place] >= 0:
-            # an ordered partition: each group starts where the one before ends
-            end = int(state.end[place])
-            assert place < end <= len(state.items)
-            assert (state.group[place:end] == place).all()
-            items = sorted(state.items[place:end].tolist())
-            assert not active & set(items)
-            active |= set(items)
-            known[int(state.version[place])] = self._look_at_group(place, items)
-            place = end
-        assert (state.group[place:] == -1).all()
-        assert sorted(state.items.tolist()) == list(range(self.world.n_items))
-        # nothing dropped returns, and the list can always be filled
-        assert active <= self.active
-        assert len(active) >= self.world.n_positions
-        if not state.eliminate:
-            assert active == self.active
-        self.dropped += len(self.active) - len(active)
-        self.cut += len(known) - max(len(self.known), 1)
-        self.active, self.known = active, known
-
-    def _look_at_group(self, place: int, items: list[int]) -> tuple[list[int], int, Any]:
-        state = self.world.state
-        version, halvings = int(state.version[place]), int(state.halvings[place])
-        observed = state.observed[items].copy()
-        assert (state.clicks[items] <= observed).all()
-        assert state.needed[place] == math.ceil(state.budget / (2.0**-halvings) ** 2)
-        assert state.lacking[place] == (observed < state.needed[place]).sum()
-        if place < self.world.n_positions and len(items) > 1:
-            assert state.lacking[place] > 0
-        if version in self.known:
-            # counts stay, and delta can only halve, when a test is due
-            old_items, old_halvings, old_observed = self.known[version]
-            assert items == old_items
-            assert (observed >= old_observed).all()
-            assert halvings - old_halvings in (0, 1)
-            assert halvings == old_halvings or observed.min() >= state.budget / (2.0**-old_halvings) ** 2
-            self.halved += halvings - old_halvings
-        else:
-            # counts start anew only when something changed
-            assert self.known == {} or (observed == 0).all()
-            assert halvings == 1
-            assert all(items != old_items for old_items, _, _ in self.known.values())
-        return items, halvings, observed
-
-
-@given(world=worlds(experiment), patience=st.sampled_from([1, 5, 80]))
-@settings(max_examples=25)
-def test_invariants_of_the_experiment_variant(world: World, patience: int) -> None:
-    groups = Groups(world)
-    chance = np.random.default_rng(1)
-    for _ in range(500):
-        world.rank()
-        while len(world.out) > chance.integers(0, patience):
-            world.feedback(int(chance.integers(len(world.out))))
-            groups.look()
-
-
-def test_the_experiment_variant_cuts_drops_and_halves() -> None:
-    world = World(experiment, [0.9, 0.05, 0.5, 0.0, 0.7, 0.3], 3, seed=1, horizon=20)
-    groups = Groups(world)
-    for _ in range(4000):
-        world.rank()
-        world.feedback()
-        groups.look()
-    assert groups.cut >= 2
-    assert groups.dropped >= 2
-    assert groups.halved >= 1
-
-
-def test_feedback_of_an_older_group_is_ignored() -> None:
-    world = World(experiment, [1.0, 0.0, 0.5], 2, seed=3, horizon=20)
-    ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    world.module.rank(world.state, world.rng, ranking, memo)
-    while world.state.groups[0] == 1:
-        world.rank()
-        world.feedback()
-    before = copy(world.state)
-    world.module.update(world.state, ranking, np.array([1, 1]), memo)
-    assert same(before, world.state)
-
-
-def test_feedback_counts_where_only_another_group_changed() -> None:
-    """Positions 1 and 2 are a group of their own; what becomes of the items below is nothing to them."""
-    world = World(experiment, [0.9, 0.9, 0.1, 0.0, 0.0], 3, seed=3, horizon=100)
-    while world.state.groups[0] == 1:
-        world.rank()
-        world.feedback()
-    assert world.state.end[0] == 2
-    world.rank()
-    ranking, memo = world.out.pop()
-    version = int(world.state.version[2])
-    while world.state.version[2] == version:
-        world.rank()
-        world.feedback()
-    assert memo[0] == memo[1] == world.state.version[0]
-    assert memo[2] != world.state.version[2]
-    before = copy(world.state)
-    world.module.update(world.state, ranking, np.array([1, 0, 1]), memo)
-    gained = world.state.observed - before.observed
-    assert gained[ranking].tolist() == [1, 1, 0]
-    assert (world.state.clicks - before.clicks)[ranking].tolist() == [1, 0, 0]
-
-
-def test_the_compiled_groups_are_shown_uniformly() -> None:
-    world = World(experiment, [0.5] * 5, 3, seed=4, horizon=1000)
-    lists: Counter[tuple[int, ...]] = Counter()
-    for _ in range(20_000):
-        world.rank()
-        world.out.clear()
-        lists[tuple(world.shown)] += 1
-    right = list(itertools.permutations(range(5), 3))
-    expected = 20_000 / len(right)
-    distance = sum((lists[shown] - expected) ** 2 / expected for shown in right)
-    assert chi2.sf(distance, len(right) - 1) > LEVEL
 
 
 @compiled_only

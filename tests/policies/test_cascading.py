@@ -48,8 +48,8 @@ class Session:
         settings = parse_policy(policy)
         self.n_positions = n_positions
         self.state = settings.start(n_items, n_positions, horizon=horizon)
-        self.memo_size = settings.function("memo_size")(n_items, n_positions)
-        self._rank, self._update = (interpreted(settings.function(name)) for name in ("rank", "update"))
+        self.memo_size = settings.algorithm.memo_size(n_items, n_positions)
+        self._rank, self._update = map(interpreted, (settings.algorithm.rank, settings.algorithm.update))
         self.rng = np.random.default_rng(seed)
         self.chance = np.random.default_rng(seed + 1)
         self.waiting: list[Any] = []
@@ -336,7 +336,7 @@ def test_intervals_are_those_of_the_next_list(policy: str, radius: Any) -> None:
     state = settings.start(3, 2, horizon=10_000)
     state.observed[:], state.clicks[:] = [300, 4000, 0], [90, 200, 0]
     state.step[0] = 4999
-    found = settings.function("describe")(state)["items"]
+    found = settings.live.describe(state)["items"]
     for item, (m, n) in enumerate(((0.3, 300), (0.05, 4000))):
         wide = radius(m, n, math.log(5000))
         assert found[item]["estimate"] == pytest.approx(m)
@@ -344,8 +344,8 @@ def test_intervals_are_those_of_the_next_list(policy: str, radius: Any) -> None:
         assert found[item]["low"] == pytest.approx(max(0.0, m - wide))
     assert found[2] == {"item": 2, "observed": 0, "clicks": 0, "low": 0.0, "high": 1.0}
     # the index that the next list goes by is the upper bound
-    ranking, memo = np.zeros(2, np.int64), np.zeros(settings.function("memo_size")(3, 2))
-    interpreted(settings.function("rank"))(state, np.random.default_rng(1), ranking, memo)
+    ranking, memo = np.zeros(2, np.int64), np.zeros(settings.algorithm.memo_size(3, 2))
+    interpreted(settings.algorithm.rank)(state, np.random.default_rng(1), ranking, memo)
     assert state.upper[:2].tolist() == pytest.approx([found[0]["high"], found[1]["high"]])
     assert state.upper[2] == math.inf
 
@@ -354,17 +354,17 @@ def test_kl_intervals_and_means_of_posteriors() -> None:
     for policy in ("cascade-kl-ucb", "dcm-kl-ucb"):
         settings = parse_policy(policy)
         state = settings.start(2, 1, horizon=10_000)
-        assert settings.function("describe")(state)["items"][0] == {
+        assert settings.live.describe(state)["items"][0] == {
             "item": 0, "observed": 0, "clicks": 0, "low": 0.0, "high": 1.0,
         }  # fmt: skip
         state.observed[:], state.clicks[:], state.step[0] = [300, 0], [90, 0], 4999
-        (known, _) = settings.function("describe")(state)["items"]
+        (known, _) = settings.live.describe(state)["items"]
         budget = math.log(5000) + 3 * math.log(math.log(5000))
         assert known["high"] == pytest.approx(kl_upper(0.3, 300, budget))
         assert known["low"] == pytest.approx(1 - kl_upper(0.7, 300, budget))
     state = parse_policy("cts").start(2, 1, horizon=100)
     state.observed[:], state.clicks[:] = [8, 0], [4, 0]
-    described = parse_policy("cts").function("describe")(state)["items"]
+    described = parse_policy("cts").live.describe(state)["items"]
     assert [known["estimate"] for known in described] == [0.5, 0.5]
 
 
@@ -376,9 +376,9 @@ def test_a_learners_favourites_are_not_shown_twice() -> None:
         state.observed[:] = 10
         state.clicks[:] = np.array([[1, 2, 9, 3], [5, 1, 9, 2], [8, 1, 9, 7]]).reshape(shape)
         ranking = np.zeros(3, np.int64)
-        settings.function("best")(state, ranking)
+        settings.algorithm.best(state, ranking)
         assert ranking.tolist() == [2, 0, 3]
-        described = settings.function("describe")(state)["items"]
+        described = settings.live.describe(state)["items"]
         assert [(known["observed"], known["clicks"]) for known in described] == [
             (30, 14), (30, 4), (30, 27), (30, 12),
         ]  # fmt: skip

@@ -5,15 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clickbandit import BatchRank
 from clickbandit.compiling.kernel import interpreted
-from clickbandit.policies import _batchrank_experiment, batchrank
 
-MODULES = {"printed": batchrank, "experiment": _batchrank_experiment}
+VARIANTS = {variant: BatchRank(variant=variant) for variant in ("printed", "experiment")}
 HORIZON = 50
 
 
-def groups(module: Any, state: Any) -> list[tuple[int, int, list[int]]]:
-    return [(group["first"], group["last"], group["items"]) for group in module.describe(state)["groups"]]
+def batches(policy: Any, state: Any) -> list[tuple[int, int, list[int]]]:
+    return [
+        (batch["first"], batch["last"], batch["items"]) for batch in policy.live.describe(state)["groups"]
+    ]
 
 
 def check_printed(state: Any) -> None:
@@ -47,11 +49,11 @@ def check_experiment(state: Any) -> None:
     place = 0
     while place < state.n_positions:
         end = int(state.end[place])
-        assert (state.group[place:end] == place).all()
+        assert (state.batch[place:end] == place).all()
         items = state.items[place:end]
         assert state.lacking[place] == (state.observed[items] < state.needed[place]).sum()
         assert state.newcomer[items].sum() < max(place, 1) * len(items)
-        assert end <= state.n_positions or (state.group[end:] == -1).all()
+        assert end <= state.n_positions or (state.batch[end:] == -1).all()
         place = end
 
 
@@ -62,15 +64,15 @@ class Page:
     """A page with users of a position-based model, whose items come and go; feedback is late."""
 
     def __init__(self, variant: str, attraction: list[float], n_positions: int, seed: int) -> None:
-        self.module = MODULES[variant]
+        self.policy = VARIANTS[variant]
         self.check = CHECKS[variant]
         self.attraction = list(attraction)
         self.examination = 0.9 ** np.arange(n_positions)
-        self.state = self.module.init(len(attraction), n_positions, horizon=HORIZON)
+        self.state = self.policy.algorithm.init(len(attraction), n_positions, horizon=HORIZON)
         self.rng, self.users = np.random.default_rng(seed), np.random.default_rng(seed + 1)
         self.waiting: list[Any] = []
-        self.rank = interpreted(self.module.rank)
-        self.update = interpreted(self.module.update)
+        self.rank = interpreted(self.policy.algorithm.rank)
+        self.update = interpreted(self.policy.algorithm.update)
 
     def step(self, delay: int = 3) -> None:
         ranking, memo = np.zeros(len(self.examination), np.int64), np.zeros(len(self.examination))
@@ -82,17 +84,17 @@ class Page:
             ranking, clicks, memo = self.waiting.pop(0)
             if (ranking >= 0).all():
                 self.update(self.state, ranking, clicks, memo)
-            elif hasattr(self.module, "void"):
-                interpreted(self.module.void)(self.state, ranking, memo)
+            else:
+                interpreted(self.policy.algorithm.void)(self.state, ranking, memo)
             self.check(self.state)
 
     def admit(self, *attraction: float) -> None:
-        self.state = self.module.admit(self.state, len(attraction))
+        self.state = self.policy.live.admit(self.state, len(attraction))
         self.attraction += attraction
         self.check(self.state)
 
     def retire(self, item: int) -> None:
-        self.state = self.module.retire(self.state, item)
+        self.state = self.policy.live.retire(self.state, item)
         del self.attraction[item]
         for impression in self.waiting:
             ranking = impression[0]
@@ -102,20 +104,20 @@ class Page:
     def settle(self, most: int = 60_000) -> None:
         """Go on until nothing changes any more."""
         for _ in range(most):
-            if self.module.describe(self.state)["settled"]:
+            if self.policy.live.describe(self.state)["settled"]:
                 return
             for _ in range(100):
                 self.step()
-        raise AssertionError(f"still in doubt: {groups(self.module, self.state)}")
+        raise AssertionError(f"still in doubt: {batches(self.policy, self.state)}")
 
     def best(self) -> list[float]:
         """The attractions of the list that it would show now."""
         ranking = np.zeros(len(self.examination), np.int64)
-        self.module.best(self.state, ranking)
+        self.policy.algorithm.best(self.state, ranking)
         return [self.attraction[item] for item in ranking]
 
 
-@pytest.mark.parametrize("variant", MODULES)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_new_item_finds_its_place_wherever_that_is(variant):
     """Also above the batch that it entered, and through several batches."""
     page = Page(variant, [0.8, 0.5, 0.2, 0.01], 3, seed=1)
@@ -132,14 +134,14 @@ def test_a_new_item_finds_its_place_wherever_that_is(variant):
     assert page.best() == [0.99, 0.8, 0.65]
 
 
-@pytest.mark.parametrize("variant", MODULES)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_where_an_item_leaves_the_best_of_the_rest_moves_up(variant):
     """Also one that was eliminated before."""
     page = Page(variant, [0.95, 0.7, 0.45, 0.2, 0.02], 3, seed=3)
     page.settle()
     assert page.best() == [0.95, 0.7, 0.45]
     page.retire(1)
-    assert groups(page.module, page.state)[-1][2][-2:] == [2, 3]  # they had been eliminated, and are back
+    assert batches(page.policy, page.state)[-1][2][-2:] == [2, 3]  # they had been eliminated, and are back
     page.settle()
     assert page.best() == [0.95, 0.45, 0.2]
     page.retire(0)
@@ -147,10 +149,10 @@ def test_where_an_item_leaves_the_best_of_the_rest_moves_up(variant):
     assert page.best() == [0.45, 0.2, 0.02]
 
 
-@pytest.mark.parametrize("variant", MODULES)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_above_keeps_its_counts(variant):
     page = Page(variant, [0.95, 0.9, 0.3, 0.25, 0.2], 4, seed=5)
-    while groups(page.module, page.state)[0][2] != [0, 1]:
+    while batches(page.policy, page.state)[0][2] != [0, 1]:
         page.step()
     for _ in range(40):
         page.step()
@@ -165,7 +167,7 @@ def test_what_is_above_keeps_its_counts(variant):
     assert (page.state.observed[:2] > before).any()
 
 
-@pytest.mark.parametrize("variant", MODULES)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_batches_stay_in_order_whatever_comes_and_goes(variant, seed):
     chance = np.random.default_rng(seed)

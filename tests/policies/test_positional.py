@@ -243,7 +243,7 @@ def test_the_first_draws_are_uniform() -> None:
 
 def frequencies(policy: str, state: Any, n_positions: int, n: int) -> Counter[tuple[int, int]]:
     """How often each item stands at each position when a list is made from this state."""
-    rank = interpreted(parse_policy(policy).function("rank"))
+    rank = interpreted(parse_policy(policy).algorithm.rank)
     rng = np.random.default_rng(3)
     ranking = np.zeros(n_positions, np.int64)
     seen: Counter[tuple[int, int]] = Counter()
@@ -264,7 +264,8 @@ def test_the_propensity_is_how_often_an_item_stands_there(policy: str, steps: in
     n = 2000
     seen = frequencies(policy, run.state, 3, n)
     stated: dict[tuple[int, int], float] = {}
-    rank, propensity = (interpreted(parse_policy(policy).function(f)) for f in ("rank", "propensity"))
+    parsed = parse_policy(policy)
+    rank, propensity = map(interpreted, (parsed.algorithm.rank, parsed.live.propensity))
     rng, ranking, out = np.random.default_rng(8), np.zeros(3, np.int64), np.zeros(3)
     for _ in range(200):
         copy = type(run.state)(*(np.copy(v) if isinstance(v, np.ndarray) else v for v in run.state))
@@ -307,7 +308,7 @@ def test_pie_shows_the_items_in_turn_first() -> None:
 @pytest.mark.parametrize("policy", [*TOLD, "rank1elim", "rank1elim-kl"])
 def test_what_is_described(policy: str) -> None:
     run = Run(Problem(policy, PBM, positions=3, horizon=1000), seed=1)
-    describe = run.problem.policy.function("describe")
+    describe = run.problem.policy.live.describe
     json.dumps(describe(run.state))
     run.advance(700)
     found = json.loads(json.dumps(describe(run.state)))
@@ -420,7 +421,9 @@ def test_stages_whatever_the_feedback(seed: int, sizes: tuple[int, int], kl: boo
     """Late, lost and void lists: lines only get fewer, and a stage ends when all it waited for is in."""
     n_items, n_positions = sizes
     policy = parse_policy("rank1elim-kl" if kl else "rank1elim")
-    rank, update, void = (interpreted(policy.function(name)) for name in ("rank", "update", "void"))
+    rank, update, void = map(
+        interpreted, (policy.algorithm.rank, policy.algorithm.update, policy.algorithm.void)
+    )
     state = policy.start(n_items, n_positions, horizon=5)
     rng, world = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     attraction = world.random(n_items)

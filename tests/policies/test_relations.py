@@ -60,8 +60,8 @@ def impression(run: Run) -> tuple[Any, Any]:
     """A list and its memo, from a copy of the run's state."""
     policy, problem = run.problem.policy, run.problem
     ranking = np.full(problem.positions, -1)
-    memo = np.zeros(policy.function("memo_size")(problem.model.n_items, problem.positions))
-    interpreted(policy.function("rank"))(deepcopy(run.state), run.rng, ranking, memo)
+    memo = np.zeros(policy.algorithm.memo_size(problem.model.n_items, problem.positions))
+    interpreted(policy.algorithm.rank)(deepcopy(run.state), run.rng, ranking, memo)
     return ranking, memo
 
 
@@ -110,7 +110,7 @@ def test_toprank_is_not_wrong_within_its_horizon(model: str) -> None:
 @given(runs("toprank"))
 def test_toprank_knows_how_long_nothing_changes(run: Run) -> None:
     """Every group stays as it is for one impression less than it says; and the time it says comes to an end."""
-    describe = run.problem.policy.function("describe")
+    describe = run.problem.policy.live.describe
     for _ in range(30):
         told = describe(run.state)
         waits = sorted({group["at_least"] for group in told["groups"] if "at_least" in group})
@@ -131,7 +131,7 @@ def test_toprank_with_a_cycle() -> None:
     """Whatever came after the cycle stays one block; it is driven by hand, for in truth it is next to impossible."""
     policy = parse_policy("toprank")
     state, twin = policy.start(5, 2, horizon=1000), TopRank(5, 2, horizon=1000)
-    update, rank = interpreted(policy.function("update")), interpreted(policy.function("rank"))
+    update, rank = interpreted(policy.algorithm.update), interpreted(policy.algorithm.rank)
     for better, worse in [(3, 0), (3, 1), (3, 2), (3, 4), (0, 1), (1, 2), (2, 0), (0, 4)]:
         memo = np.arange(5.0)
         memo[worse] = memo[better]

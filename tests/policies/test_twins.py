@@ -64,7 +64,7 @@ def test_batchrank_with_lost_and_void_lists(seed: int) -> None:
     """A third of the lists is never seen, the others are learned from after a while and in any order."""
     model = MODELS["PBM, 7 items"]
     policy = parse_policy("batchrank")
-    rank, update, void = (policy.function(name) for name in ("rank", "update", "void"))
+    rank, update, void = (policy.algorithm.rank, policy.algorithm.update, policy.algorithm.void)
     state = policy.start(7, 4, horizon=30)
     twin = TWINS["batchrank"](7, 4, horizon=30)
     rng, twin_rng = np.random.default_rng(seed), np.random.default_rng(seed)

@@ -142,7 +142,7 @@ def test_rank1elim_with_late_feedback(policy: str, delay: int) -> None:
 def test_rank1elim_with_lost_and_void_lists(policy: str) -> None:
     """A third of the lists is never seen, the others are learned from after a while and in any order."""
     parsed = parse_policy(policy)
-    rank, update, void = (parsed.function(name) for name in ("rank", "update", "void"))
+    rank, update, void = (parsed.algorithm.rank, parsed.algorithm.update, parsed.algorithm.void)
     state, twin = parsed.start(7, 4, horizon=10), TWINS[policy](7, 4, horizon=10)
     rng, twin_rng, world = (np.random.default_rng(seed) for seed in (1, 1, 2))
     attraction, examination = np.array(EASY), 0.85 ** np.arange(4)

@@ -1,24 +1,23 @@
 """What every click model shares: parameters with their checks, and the functions of its module as methods.
 
-A click model's module gives `Params` and the kernels `click`, `click_probability`, `examination_probability`
-and `log_likelihood`, and ends with a frozen class of its parameters. See CONTRIBUTING.md for a worked
-example.
+A click model's module has its kernels and ends with a frozen class of its parameters, which names them (`contract`).
+See CONTRIBUTING.md for a worked example.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from types import ModuleType
 from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
 
 import numpy as np
 
 from clickbandit import click_models, registry
+from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.fitting import Counts, Estimate, Options
+from clickbandit.click_models.patterns import ENUMERATED
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.errors import InputError
 
-MOST_POSITIONS = 64
+MAX_POSITIONS = 64
 """The longest list of a log."""
 RATES = ("GCTR", "RCTR", "DCTR")
 """Click rates: baselines that click models are compared with. A queries file may hold them, but they order no
@@ -33,6 +32,10 @@ class Law:
     kernels. Values for positions may be more than are shown: the first ones are used.
     """
 
+    functions: ClassVar[Functions]
+    """The model's kernels."""
+    patterns: ClassVar[Patterns] = ENUMERATED
+    """What leaps use."""
     paper: ClassVar[str] = ""
     """Where the model comes from."""
     key: ClassVar[str | None] = None
@@ -74,7 +77,7 @@ class Law:
     @property
     def n_items(self) -> int:
         """How many items the model knows; one that does not tell them apart knows any that a list can show."""
-        return len(getattr(self, self.by_item[0])) if self.by_item else MOST_POSITIONS
+        return len(getattr(self, self.by_item[0])) if self.by_item else MAX_POSITIONS
 
     @property
     def max_positions(self) -> int:
@@ -82,20 +85,15 @@ class Law:
         return self.n_items
 
     @property
-    def module(self) -> ModuleType:
-        """The module with the model's kernels."""
-        return sys.modules[type(self).__module__]
-
-    @property
-    def sources(self) -> list[ModuleType]:
-        """All modules whose kernels the model runs."""
-        return [self.module]
+    def sources(self) -> list[Any]:
+        """All functions that the model's kernels come to run."""
+        return [*vars(self.functions).values()]
 
     @property
     def params(self) -> Any:
         """The parameters as the arrays that the kernels take."""
         values = (getattr(self, field.name) for field in fields(self))
-        return self.module.Params(
+        return self.functions.params(
             *(np.asarray(value, float) if isinstance(value, tuple) else float(value) for value in values)
         )
 
@@ -144,7 +142,11 @@ class Law:
     @classmethod
     def fit(cls, counts: Counts, options: Options) -> Estimate:
         """Learn the parameters from grouped counts."""
-        return cast(Estimate, sys.modules[cls.__module__].fit(counts, options))
+        if cls.functions.fit is None:
+            raise InputError(
+                f"{cls.__name__} cannot be fitted to a log: take one of {', '.join(model_names())}"
+            )
+        return cls.functions.fit(counts, options)
 
     def best_list(self, n_positions: int) -> list[int] | None:
         """The list with the most expected clicks, where the model's form gives it away; else None."""
@@ -156,7 +158,7 @@ class Law:
 
     def _run(self, name: str) -> Any:
         """A kernel as plain Python: for a single list that is faster than compiling it."""
-        return interpreted(getattr(self.module, name))
+        return interpreted(getattr(self.functions, name))
 
     def _list(self, ranking: Sequence[int]) -> IntArray:
         shown = np.asarray(ranking, np.int64)

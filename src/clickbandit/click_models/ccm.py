@@ -16,6 +16,7 @@ import numpy as np
 
 from clickbandit.click_models import pyclick
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.em import Values, maximise
 from clickbandit.click_models.fitting import Counts, Endings, Estimate, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
@@ -180,6 +181,7 @@ class ClickChainModel(ClickModel):
     """
 
     paper = "Guo, Liu, Kannan et al. 2009"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
 
     continue_no_click: float
     """The probability of going on after a position that was not clicked (tau1)."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.click_models.patterns import CHANCE, CHOOSE, add_factor
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
@@ -78,19 +79,11 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
     return total
 
 
-CLOSED_FORM = True
-"""Whether the law below is quick to compute."""
-SINGLE_CLICK = True
-"""Whether a list gets at most one click."""
-INDEPENDENT_BLOCKS = False
-"""What is clicked in a block depends on what is clicked above it."""
-
-
 @slow_path
 def pattern_law(
     params: Params,
     shown: IntArray,
-    block: IntArray,
+    batch: IntArray,
     first: int,
     pool: IntArray,
     outcomes: IntArray,
@@ -100,11 +93,11 @@ def pattern_law(
 ) -> int:
     """As `patterns.pattern_law`, in closed form: at most one item is clicked.
 
-    An item of a block is clicked when the user gets there, it attracts, and nothing above it in its block does. Those
+    An item of a batch is clicked when the user gets there, it attracts, and nothing above it in its batch does. Those
     above are a random subset of the others, of a size that is uniform too.
     """
     n = len(shown)
-    n_fillers = len(block) - n if len(pool) > 0 else 0
+    n_fillers = len(batch) - n if len(pool) > 0 else 0
     fillers, others = work[: len(pool) + 2], work[len(pool) + 2 :]
     fillers[0] = 1.0
     for i in range(len(pool)):
@@ -112,15 +105,15 @@ def pattern_law(
     reached = 1.0
     left = 1.0
     for k in range(n):
-        if block[k] == k:
+        if batch[k] == k:
             reached = left
         n_others = 0
         others[0] = 1.0
-        for other in range(block[k], n):
-            if other != k and block[other] == block[k]:
+        for other in range(batch[k], n):
+            if other != k and batch[other] == batch[k]:
                 add_factor(others, n_others, 1 - params.attraction[shown[other]])
                 n_others += 1
-        n_filled = n_fillers if block[k] == block[-1] else 0
+        n_filled = n_fillers if batch[k] == batch[-1] else 0
         unattracted = 0.0
         for known in range(n_others + 1):
             for filled in range(n_filled + 1):
@@ -163,6 +156,8 @@ class CascadeModel(ClickModel):
     """
 
     paper = "Craswell et al. 2008"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
+    patterns = Patterns(pattern_law, closed_form=True, single_click=True)
 
     def best_list(self, n_positions: int) -> list[int]:
         return [int(item) for item in np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions]]

@@ -16,6 +16,7 @@ import numpy as np
 
 from clickbandit.click_models import pyclick
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.em import Values, maximise
 from clickbandit.click_models.fitting import Counts, Endings, Estimate, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
@@ -165,6 +166,7 @@ class DynamicBayesianModel(ClickModel):
     """
 
     paper = "Chapelle, Zhang 2009"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
     by_item = ("attraction", "satisfaction")
 
     satisfaction: Sequence[float]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 
@@ -108,6 +109,7 @@ class DependentClickModel(ClickModel):
     """
 
     paper = "Guo, Liu, Wang 2009"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
 
     termination: Sequence[float]
     """The probability that a click at each position is the last."""

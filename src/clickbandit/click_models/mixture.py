@@ -8,13 +8,13 @@ logs, so it has no name in a queries file.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import literal_unroll
 
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.dispatch import kernel_of_params
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
@@ -115,6 +115,7 @@ class MixtureModel(ClickModel):
     """
 
     key = ""
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood)
 
     attraction: Sequence[float] = field(init=False)
     """The probability that each item attracts a user of any kind who examines it."""
@@ -156,8 +157,8 @@ class MixtureModel(ClickModel):
         return replace(self, models=[model.with_items(order) for model in self.models])
 
     @property
-    def sources(self) -> list[ModuleType]:
-        return [self.module, *(model.module for model in self.models)]
+    def sources(self) -> list[Any]:
+        return [*super().sources, *(function for model in self.models for function in model.sources)]
 
     @property
     def params(self) -> Params:

@@ -1,7 +1,7 @@
-"""What is clicked when items are shown in blocks, each in random order: the law by which simulations leap.
+"""What is clicked when items are shown in batchs, each in random order: the law by which simulations leap.
 
-`pattern_law` here serves any click model, by going through all orders. A model whose form gives the law away has a
-`pattern_law` of its own, with the same arguments.
+`enumerate_orders` serves any click model, by going through all orders. A model whose form gives the law away has a
+law of its own, with the same arguments.
 """
 
 import math
@@ -9,15 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from clickbandit.click_models.contract import Patterns
 from clickbandit.click_models.dispatch import kernel_of_params
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
-
-CLOSED_FORM = False
-"""Whether the law below is quick to compute."""
-SINGLE_CLICK = False
-"""Whether a list gets at most one click."""
-INDEPENDENT_BLOCKS = False
-"""What is clicked in a block depends on what is clicked above it."""
 
 CHOOSE = np.array([[math.comb(n, k) for k in range(17)] for n in range(17)], float)
 """How many subsets of k out of n there are, for sets that fit a bit mask."""
@@ -28,10 +22,10 @@ _log_likelihood = kernel_of_params("log_likelihood")
 
 
 @slow_path
-def pattern_law(
+def enumerate_orders(
     params: Any,
     shown: IntArray,
-    block: IntArray,
+    batch: IntArray,
     first: int,
     pool: IntArray,
     outcomes: IntArray,
@@ -41,26 +35,26 @@ def pattern_law(
 ) -> int:
     """Fill in all outcomes, each a set of clicked items as a bit mask over `shown`, and their law; how many there are.
 
-    `block[k]` is the first position of the block that holds position k; the items of a block are in random order.
-    With a `pool` the positions that are left in the last block are filled with items drawn from it, and an outcome
-    is the mask and, above its bits, how many of these were clicked. Where blocks are independent the mask is that of
-    the block at `first` alone, else `first` is 0. `work` and `spare` are arrays to write to.
+    `batch[k]` is the first position of the batch that holds position k; the items of a batch are in random order.
+    With a `pool` the positions that are left in the last batch are filled with items drawn from it, and an outcome
+    is the mask and, above its bits, how many of these were clicked. Where batchs are independent the mask is that of
+    the batch at `first` alone, else `first` is 0. `work` and `spare` are arrays to write to.
     """
-    n, n_positions = len(shown), len(block)
+    n, n_positions = len(shown), len(batch)
     n_fillers = n_positions - n if len(pool) > 0 else 0
     ranking, clicks = spare[:n_positions], spare[n_positions : 2 * n_positions]
     n_outcomes = n_fillers + 1 << n
     for outcome in range(n_outcomes):
         outcomes[outcome] = outcome
         law[outcome] = 0.0
-    orders = n_orders(block)
+    orders = n_orders(batch)
     weight = 1 / (orders * CHOOSE[len(pool), n_fillers])
     for fillers in range(1 << len(pool)):
         if bits(fillers) != n_fillers:
             continue
         for order in range(orders):
             for pattern in range(1 << n_positions):
-                put_in_order(order, block, ranking)
+                put_in_order(order, batch, ranking)
                 outcome = 0
                 for k in range(n_positions):
                     clicks[k] = pattern >> k & 1
@@ -73,21 +67,24 @@ def pattern_law(
     return n_outcomes
 
 
+ENUMERATED = Patterns(enumerate_orders)
+
+
 @slow_path
-def n_orders(block: IntArray) -> int:
-    """In how many orders the blocks can show their items."""
+def n_orders(batch: IntArray) -> int:
+    """In how many orders the batchs can show their items."""
     orders = 1
-    for k in range(len(block)):
-        orders *= k + 1 - block[k]
+    for k in range(len(batch)):
+        orders *= k + 1 - batch[k]
     return orders
 
 
 @slow_path
-def put_in_order(order: int, block: IntArray, out: IntArray) -> None:
-    """Shuffle the places of each block: each number of an order gives a different one."""
-    for k in range(len(block)):
-        other = block[k] + order % (k + 1 - block[k])
-        order //= k + 1 - block[k]
+def put_in_order(order: int, batch: IntArray, out: IntArray) -> None:
+    """Shuffle the places of each batch: each number of an order gives a different one."""
+    for k in range(len(batch)):
+        other = batch[k] + order % (k + 1 - batch[k])
+        order //= k + 1 - batch[k]
         out[k] = k
         out[k], out[other] = out[other], out[k]
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.em import examination, maximise
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.click_models.patterns import CHANCE, CHOOSE, add_factor, bits
@@ -66,21 +67,11 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
     return total
 
 
-CLOSED_FORM = True
-"""Whether the law below is quick to compute."""
-SINGLE_CLICK = False
-"""Whether a list gets at most one click."""
-INDEPENDENT_BLOCKS = True
-"""What is clicked in a block does not depend on the others."""
-INDEPENDENT_POSITIONS = True
-"""Whether a position is examined depends on nothing else."""
-
-
 @slow_path
 def pattern_law(
     params: Params,
     shown: IntArray,
-    block: IntArray,
+    batch: IntArray,
     first: int,
     pool: IntArray,
     outcomes: IntArray,
@@ -91,11 +82,11 @@ def pattern_law(
     """As `patterns.pattern_law`, in closed form.
 
     That all of some items are clicked, and so many of the fillers, takes that they attract and that their positions
-    are examined. These are a random subset of the block's positions, so how probable that is depends on their number
+    are examined. These are a random subset of the batch's positions, so how probable that is depends on their number
     only. From the probabilities that at least these are clicked follow those that exactly these are.
     """
     n = len(shown) - first
-    n_fillers = len(block) - len(shown) if len(pool) > 0 else 0
+    n_fillers = len(batch) - len(shown) if len(pool) > 0 else 0
     size = n + n_fillers
     examined, attracted = work[: size + 1], work[size + 1 :]
     examined[0] = attracted[0] = 1.0
@@ -148,6 +139,8 @@ class PositionBasedModel(ClickModel):
     """
 
     paper = "Richardson et al. 2007"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
+    patterns = Patterns(pattern_law, closed_form=True, independent_batches=True, independent_positions=True)
 
     examination: Sequence[float]
     """The probability that each position is examined."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models.base import Law
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 
@@ -74,6 +75,9 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
     return total
 
 
+_FUNCTIONS = Functions(Params, click, click_probability, examination_probability, log_likelihood)
+
+
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +90,7 @@ class GlobalClickRate(Law):
     """
 
     paper = "Chuklin, Markov, de Rijke 2015"
+    functions = _FUNCTIONS
     key = "GCTR"
 
     rate: float
@@ -111,6 +116,7 @@ class RankClickRate(Law):
     """
 
     paper = "Chuklin, Markov, de Rijke 2015"
+    functions = _FUNCTIONS
     key = "RCTR"
 
     rate: Sequence[float]
@@ -141,6 +147,7 @@ class DocumentClickRate(Law):
     """
 
     paper = "Chuklin, Markov, de Rijke 2015"
+    functions = _FUNCTIONS
     key = "DCTR"
     by_item = ("rate",)
 

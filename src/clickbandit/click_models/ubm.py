@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.em import examination, maximise
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
@@ -114,6 +115,7 @@ class UserBrowsingModel(ClickModel):
     """
 
     paper = "Dupret, Piwowarski 2008"
+    functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
 
     examination: Sequence[Sequence[float]]
     """For position k, k probabilities: after a last click at 1, 2, .., k - 1, and after no click."""

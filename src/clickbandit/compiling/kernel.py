@@ -6,7 +6,7 @@ gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
 """
 
 import os
-import time
+import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -15,47 +15,99 @@ from weakref import WeakKeyDictionary
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core.registry import CPUDispatcher
 
-from clickbandit.compiling.unsigned_index import Compiler
+from clickbandit.compiling.folder import remembered
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
-LOADED_AT = time.time()
-"""When this process began to import kernels."""
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-# `_nrt=False`: kernels make no arrays. They need none, and numba then need not count references to those in a
-# state at every use, which would take most of a step's time.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+# --- the compiler's options ---------------------------------------------------------------------------------
+
+_PLAIN: dict[str, Any] = {"error_model": "numpy"}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Kernels are called by kernels: without wrappers for callers in Python and C they compile in 0.6 of the time."""
 
 
-def _options(function: Callable[..., Any]) -> dict[str, Any]:
-    """Kernels of this package never count from the end of an array, as others may (see `unsigned_index`)."""
-    if function.__module__.partition(".")[0] == "clickbandit":
-        return {**_OPTIONS, "pipeline_class": Compiler}
-    return _OPTIONS
+def _probe() -> bool:
+    """Whether numba still takes the options that it does not promise: tried on one function, compiled and called."""
+    try:
+        from clickbandit.compiling.unsigned_index import Compiler
+
+        def third(values: FloatArray, i: int) -> float:
+            return float(values[i + 1])
+
+        options = {**_PLAIN, "_nrt": False}
+        inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
+        outer = numba.njit(**options)(lambda values, i: inner(values, i))
+        return bool(outer(np.array([1.0, 2.0, 3.0]), 1) == 3.0)
+    except Exception:  # whatever another version of numba does
+        return False
+
+
+def _choose_options() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of all kernels, and further ones of those in this package.
+
+    `_nrt=False`: kernels make no arrays, so numba need not count references to those in a state at every use, which
+    would take most of a step's time. The compiler pass: see `unsigned_index`.
+    """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return _PLAIN, {}
+    if not remembered(f"probed-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
+        warnings.warn(
+            f"numba {numba.__version__} does not take the options that make kernels fast: they run several times "
+            "slower, with the same results; install a version that clickbandit was tested with",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return _PLAIN, {}
+    from clickbandit.compiling.unsigned_index import Compiler
+
+    return {**_PLAIN, "_nrt": False}, {"pipeline_class": Compiler}
+
+
+_OPTIONS, _OWN_OPTIONS = _choose_options()
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel, which runs as plain Python where Python calls it, for it has no wrapper for such callers."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return interpreted(self)(*arguments, **named)
+
+
+def _compile(function: Function, **options: Any) -> Function:
+    # kernels of this package never count from the end of an array, as a user's own may
+    own = _OWN_OPTIONS if function.__module__.partition(".")[0] == "clickbandit" else {}
+    compiled = numba.njit(**_OPTIONS, **_INNER, **own, **options)(function)
+    if is_compiled(compiled):
+        compiled.__class__ = _Kernel
+    return cast(Function, compiled)
+
+
+# --- decorators ---------------------------------------------------------------------------------------------
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function into the compiled loop that calls it.
+    """Compile a function into the compiled loop that calls it; called from Python it runs as it is written.
 
     Never cached by itself: numba does not notice when a function that a cached kernel calls is edited. What is
-    cached is the loop around the kernels, under a hash of all their sources (see `compiling.specialise`).
+    cached is the loop around the kernels, under a hash of all their code (see `compiling.specialise`).
     """
-    return cast(Function, numba.njit(**_options(function), forceinline=True)(function))
+    return _compile(function, forceinline=True)
 
 
 def slow_path(function: Function) -> Function:
     """A kernel that is seldom called: compiled by itself, so that what is around it stays small and quick."""
-    return cast(Function, numba.njit(**_options(function))(function))
+    return _compile(function)
 
 
 def entry_point(function: Function) -> Function:
-    """Compile a function of a generated module: cached beside that module unless it has no file, and without the
-    GIL so that runs share the machine's cores."""
+    """Compile a function that Python calls: cached beside its module unless that has no file, and without the GIL,
+    so that runs share the machine's cores."""
     cached = os.path.exists(function.__code__.co_filename)
     return cast(Function, numba.njit(**_OPTIONS, cache=cached, nogil=True)(function))
 
@@ -66,12 +118,28 @@ def counted_entry_point(function: Function) -> Function:
     It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
     """
     cached = os.path.exists(function.__code__.co_filename)
-    return cast(Function, numba.njit(**{**_OPTIONS, "_nrt": True}, cache=cached, nogil=True)(function))
+    options = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
+    return cast(Function, numba.njit(**options, cache=cached, nogil=True)(function))
+
+
+# --- and back -----------------------------------------------------------------------------------------------
 
 
 def is_compiled(function: object) -> bool:
     """Whether this is a kernel, rather than a plain Python function."""
     return hasattr(function, "py_func")
+
+
+def callable_kernel(function: Any) -> Any:
+    """A kernel as compiled code that Python can call, for tests; a plain function as it is."""
+    if not is_compiled(function):
+        return function
+    if function not in _callable:
+        _callable[function] = numba.njit(**_PLAIN)(lambda *arguments: function(*arguments))
+    return _callable[function]
+
+
+_callable: dict[Any, Any] = {}
 
 
 def interpreted(function: Any) -> Any:

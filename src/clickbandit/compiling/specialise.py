@@ -1,98 +1,138 @@
 """Specialises a template for a policy or a click model, and keeps its machine code from one start to the next.
 
 numba finds a cached function again only when everything it calls stands in its module's globals. So a template (a
-short module such as `simulation/loop.py`) is copied with its marked imports replaced,
+short module such as `leaps/leap.py`) is copied with its marked lines replaced,
 
-    from clickbandit.policies.random import rank, update  # policy
+    from clickbandit.policies.batchrank.leaps import absorb, member  # policy
+    IN_ROUNDS = True  # policy
 
-becoming an import from the policy at hand, and is imported from a cache folder. The folder's name is a hash of all
-sources that a kernel may use, so edited code is never run as it was before.
+becoming imports of the functions and values at hand, and is imported from a cache folder. The folder's name is a hash
+of all code that it comes to run, so edited code is never run as it was before, and an edit elsewhere costs nothing.
 """
 
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
-import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
 import numpy as np
 
-from clickbandit.compiling.kernel import LOADED_AT, interpreted
+from clickbandit.compiling.folder import folder
+from clickbandit.compiling.kernel import interpreted, is_compiled
 
-Part = ModuleType | Mapping[str, Any]
-"""Where a marked import takes its names from: a module, or functions that stand in none (a notebook's)."""
+Part = Mapping[str, Any]
+"""What marked lines are replaced by: a function for each imported name, a flag for each constant, in lower case."""
 
-_PACKAGE = Path(__file__).parents[1]
-KERNEL_SOURCES = (
-    "compiling",
-    "bounds.py",
-    "enumeration.py",
-    "policies",
-    "click_models",
-    "simulation",
-    "leaps",
-)
-_KEEP_UNUSED = 30 * 24 * 3600  # seconds after which the code of older sources is thrown away
-_loaded: dict[Path, ModuleType] = {}
+_MARKED = re.compile(r"^(from \S+ import (?P<names>.*?)|(?P<flag>\w+) = \w+) +# (?P<part>\w+)$", flags=re.M)
+_GENERATED = "clickbandit_"
+_LIBRARIES = {"numpy", "numba", "math", "builtins"}
+_made: dict[tuple[Any, ...], tuple[ModuleType, Any]] = {}
 
 
 def specialise(
-    template: str, *, compiled: bool = True, sources: Iterable[ModuleType] = (), **parts: Part
+    template: str, *, compiled: bool = True, sources: Iterable[Any] = (), **parts: Part
 ) -> ModuleType:
     """The module `template` with each import marked `# name` taken from `parts[name]`.
 
-    `sources` are further modules whose kernels it comes to run. With `compiled=False`, or parts that are not
-    modules of a file, the result lives in memory only.
+    `sources` are further functions that it comes to run, found by the types of its arguments. With `compiled=False`,
+    or functions that cannot be imported (a notebook's), the result lives in memory only.
     """
-    text = _source(template)
-    if compiled and all(isinstance(part, ModuleType) and _file(part) for part in parts.values()):
-        modules = {name: part.__name__ for name, part in parts.items() if isinstance(part, ModuleType)}
-        for name, module in modules.items():
-            text, n = re.subn(
-                rf"from \S+ import (.*?) +# {name}$", rf"from {module} import \1", text, flags=re.M
-            )
-            if n != 1:
-                raise ValueError(f"{template} must have one import marked # {name}, found {n}")
-        stem = "__".join([template.rpartition(".")[2], *(m.rpartition(".")[2] for m in modules.values())])
+    text, marked = _read(template)
+    marked = [found for found in marked if found["part"] in parts]
+    for part in parts:
+        if not any(found["part"] == part for found in marked):
+            raise ValueError(f"{template} must have a line marked # {part}, found none")
+    chosen = {name: parts[found["part"]][name.lower()] for found in marked for name in _names(found)}
+    sources = tuple(sources)
+    key = (template, compiled, *map(id, chosen.values()), *map(id, sources))
+    if key not in _made:
+        module = _make(template, compiled, chosen, sources, (text, marked))
+        _made[key] = module, (chosen, sources)  # kept, so that no other value gets one of their ids
+    return _made[key][0]
+
+
+def _make(
+    template: str,
+    compiled: bool,
+    chosen: Part,
+    sources: Iterable[Any],
+    source: tuple[str, list[re.Match[str]]],
+) -> ModuleType:
+    text, marked = source
+    if compiled and all(_home(value) for value in chosen.values()):
+        specialised = text
+        for found in marked:
+            lines = [_line(name, chosen[name]) for name in _names(found)]
+            specialised = specialised.replace(found[0], "\n".join(lines))
+        homes = dict.fromkeys(_home(chosen[_names(found)[0]]) for found in marked if found["names"])
+        stem = "__".join([template.rpartition(".")[2], *(_short(home) for home in homes if home)])
         try:
-            return _import_cached(text, stem, [*map(sys.modules.__getitem__, modules.values()), *sources])
-        except OSError:  # no folder to write to, or sources that were edited: compile anew each time
+            return _import_cached(specialised, stem, _digest(template, specialised, chosen, sources))
+        except OSError:  # no folder to write to: compile anew each time
             pass
-    return _in_memory(template, text, parts, compiled)
+    for found in marked:
+        text = text.replace(found[0], "")
+    return _in_memory(template, text, chosen, compiled)
 
 
-def _source(template: str) -> str:
+@cache
+def _read(template: str) -> tuple[str, list[re.Match[str]]]:
+    """The text of a template, and its marked lines."""
     spec = importlib.util.find_spec(template)
     assert spec is not None
     assert spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8")
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    return text, [*_MARKED.finditer(text)]
 
 
-def _file(module: ModuleType) -> Path | None:
-    """The source file of a module that can be imported again, in this process, by its name."""
-    file = getattr(module, "__file__", None)
-    return Path(file).resolve() if file and module.__name__ != "__main__" else None
+def _names(marked: re.Match[str]) -> list[str]:
+    """The names that a marked line defines."""
+    return re.split(r",\s*", marked["names"]) if marked["names"] else [marked["flag"]]
 
 
-def _in_memory(template: str, text: str, parts: Mapping[str, Part], compiled: bool) -> ModuleType:
+def _home(value: Any) -> str | None:
+    """The name of the module that a function or class can be imported from again; of a plain value, `builtins`."""
+    if isinstance(value, (bool, int, float, str)):
+        return "builtins"
+    function = getattr(value, "py_func", value)
+    module = sys.modules.get(function.__module__)
+    importable = (
+        module is not None
+        and module.__name__ != "__main__"
+        and getattr(module, "__file__", None) is not None
+        and getattr(module, function.__qualname__, None) is value
+    )
+    return function.__module__ if importable else None
+
+
+def _line(name: str, value: Any) -> str:
+    if isinstance(value, (bool, int, float, str)):
+        return f"{name} = {value!r}"
+    function = getattr(value, "py_func", value)
+    return f"from {function.__module__} import {function.__qualname__} as {name}"
+
+
+def _short(module: str) -> str:
+    """A module's name within its package: `clickbandit.policies.batchrank.leaps` is batchrank_leaps."""
+    if module.startswith(_GENERATED):
+        return module.removeprefix(_GENERATED).partition("_")[2]
+    parts = module.split(".")
+    return "_".join(parts[2:] if parts[0] == "clickbandit" else parts)
+
+
+def _in_memory(template: str, text: str, chosen: Part, compiled: bool) -> ModuleType:
     module = ModuleType(template)
-    for marked in re.finditer(r"^from \S+ import (.*?) +# (\w+)$", text, flags=re.M):
-        part = parts.get(marked[2])
-        if part is None:
-            continue
-        text = text.replace(marked[0], "")
-        for name in re.split(r",\s*", marked[1]):
-            function = part[name] if isinstance(part, Mapping) else getattr(part, name)
-            setattr(module, name, function if compiled else interpreted(function))
+    for name, value in chosen.items():
+        setattr(module, name, value if compiled else interpreted(value))
     exec(compile(text, f"<{template}>", "exec"), vars(module))
     if not compiled:
         for name, value in list(vars(module).items()):
@@ -100,93 +140,106 @@ def _in_memory(template: str, text: str, parts: Mapping[str, Part], compiled: bo
     return module
 
 
-def _import_cached(text: str, stem: str, parts: list[ModuleType]) -> ModuleType:
-    path = (_folder(parts) / f"{stem}.py").resolve()
-    if path in _loaded:
-        return _loaded[path]
+def _import_cached(text: str, stem: str, digest: str) -> ModuleType:
+    path = (folder(digest) / f"{stem}.py").resolve()
+    name = f"{_GENERATED}{digest}_{stem}"
+    if name in sys.modules:
+        return sys.modules[name]
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(temporary, path)
-    spec = importlib.util.spec_from_file_location(f"clickbandit_{path.parent.name}_{stem}", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # numba looks there when it loads the machine code
+    sys.modules[name] = module  # numba looks there when it loads the machine code
     spec.loader.exec_module(module)
-    _loaded[path] = module
     return module
 
 
-def _folder(parts: list[ModuleType]) -> Path:
-    """The cache folder for these sources, made for this user alone."""
-    digest = hashlib.sha256(_package_digest())
-    for part in parts:
-        file = _file(part)
-        if file in _loaded:  # generated too: its folder's name stands for its sources
-            digest.update(file.parent.name.encode())
-        elif file is not None and _PACKAGE not in file.parents:
-            for ingredient in _ingredients(vars(part).values(), set()):
-                digest.update(ingredient)
-    home = os.environ.get("CLICKBANDIT_CACHE")
-    root = (
-        Path(home)
-        if home
-        else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit"
-    )
-    folder = root / digest.hexdigest()[:20]
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _forget_unused(root)
-    if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o077:
-        raise OSError(f"{folder} is open to others, who could put code there")
-    os.utime(folder)
-    return folder
+# --- what machine code is made of ---------------------------------------------------------------------------
+
+
+def _digest(template: str, text: str, chosen: Part, sources: Iterable[Any]) -> str:
+    """A hash of the specialised text and of all code and numbers that it uses."""
+    digest = hashlib.sha256(_toolchain())
+    digest.update(text.encode())
+    own = importlib.import_module(template)
+    values = [value for name, value in vars(own).items() if name not in chosen]
+    for ingredient in _ingredients([*chosen.values(), *sources, *values], own.__name__, chosen, {}):
+        digest.update(ingredient + b"\0")
+    return digest.hexdigest()[:20]
 
 
 @cache
-def _package_digest() -> bytes:
+def _toolchain() -> bytes:
     checks = os.environ.get("NUMBA_BOUNDSCHECK", "")
     digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__} {checks}".encode())
-    for name in KERNEL_SOURCES:
-        path = _PACKAGE / name
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + _read(file))
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
     return digest.digest()
 
 
-def _read(source: Path) -> bytes:
-    """The source of a module, unless it was edited since: then what is loaded must not be kept under its hash."""
-    if source.stat().st_mtime > LOADED_AT:
-        raise OSError(f"{source} was edited after it was imported")
-    return source.read_bytes()
+def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
+    """Code and numbers of functions, and of all that they use; the template uses what was chosen for it.
 
-
-def _ingredients(values: Iterable[Any], seen: set[int]) -> Iterator[bytes]:
-    """All that machine code of a user's functions is made of: their sources, and those and the numbers they use."""
+    `seen` numbers the functions on the way, so that one that comes again is told from another.
+    """
     for value in values:
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        function = getattr(value, "py_func", value)
-        if isinstance(function, FunctionType):
-            file = Path(function.__code__.co_filename)
-            if _PACKAGE in file.parents or not file.is_file():
-                continue
-            yield _read(file)
-            names, scope = function.__code__.co_names, function.__globals__
-            used = [scope[name] for name in names if name in scope]
-            modules = [module for module in used if isinstance(module, ModuleType)]
-            used += [getattr(module, name) for module in modules for name in names if hasattr(module, name)]
-            yield from _ingredients(used, seen)
-        elif isinstance(value, (bool, int, float, str, tuple)):
+        if isinstance(value, (bool, int, float, str)):
             yield repr(value).encode()
         elif isinstance(value, np.ndarray):
             yield value.tobytes()
+        elif id(value) in seen:
+            yield f"#{seen[id(value)]}".encode()
+        elif isinstance(value, type) and hasattr(value, "_fields"):
+            yield f"{value.__qualname__} {value._fields}".encode()
+        elif isinstance(value, tuple):
+            yield from _ingredients(value, template, chosen, seen)
+        else:
+            seen[id(value)] = len(seen)
+            yield from _function(value, template, chosen, seen)
 
 
-def _forget_unused(root: Path) -> None:
-    for folder in root.iterdir():
-        if folder.is_dir() and time.time() - folder.stat().st_mtime > _KEEP_UNUSED:
-            shutil.rmtree(folder, ignore_errors=True)
+def _function(value: Any, template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
+    if is_compiled(value):
+        yield repr(sorted(value.targetoptions.items(), key=lambda option: option[0])).encode()
+    function = getattr(value, "py_func", value)
+    if not isinstance(function, FunctionType):
+        return
+    if _is_library(function.__module__ or ""):
+        return
+    yield from _code(function.__code__)
+    scope = {**function.__globals__, **(chosen if function.__module__ == template else {})}
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    used = [*_used(function.__code__, scope), *cells, *(function.__defaults__ or ())]
+    yield from _ingredients(used, template, chosen, seen)
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+def _code(code: CodeType) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code(constant)
+        else:
+            yield repr(constant).encode()
+
+
+def _used(code: CodeType, scope: Mapping[str, Any]) -> list[Any]:
+    """What a function may use of its globals, also as `module.name`."""
+    used = [scope[name] for name in code.co_names if name in scope]
+    modules = [
+        module for module in used if isinstance(module, ModuleType) and not _is_library(module.__name__)
+    ]
+    used += [getattr(module, name) for module in modules for name in code.co_names if hasattr(module, name)]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            used += _used(constant, scope)
+    return used

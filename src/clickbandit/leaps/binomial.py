@@ -7,7 +7,7 @@ import numpy as np
 from clickbandit.click_models.patterns import CHOOSE, bits
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
-FEW = 16
+MAX_SINGLE_TRIALS = 16
 """So many trials are quicker made one by one."""
 
 
@@ -118,7 +118,7 @@ def draw_counts(
         rest += law[outcome]
         tail[outcome] = rest
         out[outcome] = 0
-    if times <= FEW:
+    if times <= MAX_SINGLE_TRIALS:
         for _ in range(times):
             u = rng.random() * tail[0]
             outcome = n - 1

@@ -6,28 +6,28 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 
-MOST_BITS = 12
-"""Neither positions nor the items of the last block may be more than this, or steps are taken one by one."""
+MAX_BITS = 12
+"""Neither positions nor the items of the last batch may be more than this, or steps are taken one by one."""
 
 
 class Scratch(NamedTuple):
     """Nothing in these arrays is remembered from one leap to the next."""
 
-    block: IntArray
-    """By position: the first position of its block."""
+    batch: IntArray
+    """By position: the first position of its batch."""
     size: IntArray
-    """By position: how many items its block has."""
+    """By position: how many items its batch has."""
     members: IntArray
-    """The items of the last block."""
+    """The items of the last batch."""
     times: IntArray
-    """By set of the last block's items, as a bit mask: how often it was shown."""
+    """By set of the last batch's items, as a bit mask: how often it was shown."""
     rest: IntArray
     left: IntArray
     next_part: IntArray
     choices: FloatArray
     """These four: the way down to the partition that is being drawn."""
     shown: IntArray
-    """The items of a list, block by block."""
+    """The items of a list, batch by batch."""
     outcomes: IntArray
     """The outcomes of a step, each a set of clicked items."""
     law: FloatArray
@@ -39,7 +39,7 @@ class Scratch(NamedTuple):
     pool: IntArray
     """The items that a step's last positions may be filled with."""
     others: IntArray
-    """The items of the last block that are shown before those left over."""
+    """The items of the last batch that are shown before those left over."""
     steps: IntArray
     """By how many places are still free, and how many of these were looked at: in how many steps."""
     work: FloatArray
@@ -50,32 +50,32 @@ class Scratch(NamedTuple):
     clicked: IntArray
     """By item: how often it was clicked when it was observed."""
     together: IntArray
-    """By pair of items of a block: how often both were clicked; empty where the policy needs none."""
+    """By pair of items of a batch: how often both were clicked; empty where the policy needs none."""
     totals: FloatArray
     """The expected number of clicks of a leap, and their number."""
 
 
 def make_scratch(n_items: int, n_positions: int, pairs: bool) -> Scratch:
     paired = n_items if pairs else 0
-    most = 1 << min(n_positions, MOST_BITS) + 1
+    most = 1 << min(n_positions, MAX_BITS) + 1
     return Scratch(
-        block=np.zeros(n_positions, np.int64),
+        batch=np.zeros(n_positions, np.int64),
         size=np.zeros(n_positions, np.int64),
-        members=np.zeros(MOST_BITS, np.int64),
-        times=np.zeros(1 << MOST_BITS, np.int64),
-        rest=np.zeros(MOST_BITS + 1, np.int64),
-        left=np.zeros(MOST_BITS + 1, np.int64),
-        next_part=np.zeros(MOST_BITS + 1, np.int64),
-        choices=np.zeros(MOST_BITS + 1),
+        members=np.zeros(MAX_BITS, np.int64),
+        times=np.zeros(1 << MAX_BITS, np.int64),
+        rest=np.zeros(MAX_BITS + 1, np.int64),
+        left=np.zeros(MAX_BITS + 1, np.int64),
+        next_part=np.zeros(MAX_BITS + 1, np.int64),
+        choices=np.zeros(MAX_BITS + 1),
         shown=np.zeros(n_positions, np.int64),
         outcomes=np.zeros(most, np.int64),
         law=np.zeros(most),
         tail=np.zeros(most),
         counts=np.zeros(most, np.int64),
-        pool=np.zeros(MOST_BITS, np.int64),
-        others=np.zeros(MOST_BITS, np.int64),
-        steps=np.zeros((MOST_BITS + 1, MOST_BITS + 1), np.int64),
-        work=np.zeros(2 * (MOST_BITS + n_positions + 2)),
+        pool=np.zeros(MAX_BITS, np.int64),
+        others=np.zeros(MAX_BITS, np.int64),
+        steps=np.zeros((MAX_BITS + 1, MAX_BITS + 1), np.int64),
+        work=np.zeros(2 * (MAX_BITS + n_positions + 2)),
         spare=np.zeros(2 * n_positions, np.int64),
         observed=np.zeros(n_items, np.int64),
         clicked=np.zeros(n_items, np.int64),

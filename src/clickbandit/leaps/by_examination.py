@@ -1,6 +1,6 @@
-"""What happens in many steps that show the same blocks of items, to users who examine positions whatever stands there.
+"""What happens in many steps that show the same batches of items, to users who examine positions whatever stands there.
 
-Such users examine some positions of a block first, and as the block is shuffled, the items there are a random subset of
+Such users examine some positions of a batch first, and as the batch is shuffled, the items there are a random subset of
 those shown. So it need not be drawn which sets were shown: item after item it is drawn in how many steps it was shown,
 in how many of these where a user looked, and in how many of those it was clicked. These are a few dozen draws, where
 `outcomes` needs some for every set and every subset of it. Only for the last step of a round, which is filled up with
@@ -17,16 +17,16 @@ from clickbandit.leaps.binomial import draw_binomial, draw_counts, draw_subsets
 from clickbandit.leaps.buffers import Scratch
 from clickbandit.leaps.by_pattern import draw_clicks  # outcomes
 
-MANY = 4
-"""A block of so many items has more sets of clicked items than draws are needed here."""
+MIN_DRAWN_BY_ITEM = 4
+"""A batch of so many items has more sets of clicked items than draws are needed here."""
 
 
 @slow_path
 def price(scratch: Scratch, in_rounds: bool) -> float:
     """About how many single steps take as long as a leap."""
-    positions, items = len(scratch.block) - scratch.block[-1], scratch.size[-1]
+    positions, items = len(scratch.batch) - scratch.batch[-1], scratch.size[-1]
     sets = CHOOSE[items, items % positions] if in_rounds else 1.0
-    return float(len(scratch.block) ** 2 + sets * 0.5 * items**2)
+    return float(len(scratch.batch) ** 2 + sets * 0.5 * items**2)
 
 
 @slow_path
@@ -43,25 +43,25 @@ def draw_outcomes(
     scratch.totals[:] = 0.0
     scratch.observed[:] = 0
     scratch.clicked[:] = 0
-    block, size, times = scratch.block, scratch.size[-1], scratch.times
-    first, last, stop = 0, block[-1], len(block)
+    batch, size, times = scratch.batch, scratch.size[-1], scratch.times
+    first, last, stop = 0, batch[-1], len(batch)
     everything = (1 << size) - 1
     nothing = everything ^ everything  # not a literal 0, for which numba would compile another draw_clicks
     for end in range(1, last + 1):
-        if block[end] == end:
+        if batch[end] == end:
             items = scratch.shown[first:end]
-            if len(items) < MANY:
+            if len(items) < MIN_DRAWN_BY_ITEM:
                 draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
             else:
-                draw_block(params, rng, users, items, first, end, 1, rounds * round_length, scratch)
+                draw_batch(params, rng, users, items, first, end, 1, rounds * round_length, scratch)
             first = end
     members = scratch.members[:size]
     filled, left_over = size // (stop - last), size % (stop - last)
-    if size == stop - last and size < MANY:
+    if size == stop - last and size < MIN_DRAWN_BY_ITEM:
         draw_clicks(params, users, last, everything, nothing, rounds, scratch)
         return
     if not in_rounds or left_over == 0:
-        draw_block(params, rng, users, members, last, stop, filled if in_rounds else 1, rounds, scratch)
+        draw_batch(params, rng, users, members, last, stop, filled if in_rounds else 1, rounds, scratch)
         return
     for these in range(1 << size):
         times[these] = 0
@@ -75,11 +75,11 @@ def draw_outcomes(
                 if not these >> i & 1:
                     others[n] = members[i]
                     n += 1
-            draw_block(params, rng, users, others, last, stop, filled, times[these], scratch)
+            draw_batch(params, rng, users, others, last, stop, filled, times[these], scratch)
 
 
 @slow_path
-def draw_block(
+def draw_batch(
     params: Any,
     rng: np.random.Generator,
     users: np.random.Generator,

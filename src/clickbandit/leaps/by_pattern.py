@@ -1,7 +1,7 @@
-"""What happens in many steps that show the same blocks of items: a template for one click model's law.
+"""What happens in many steps that show the same batches of items: a template for one click model's law.
 
 It is drawn how often each set of items was shown, and for each set how often each subset of it was clicked. Only the
-last block can have more items than positions. Where the policy shows these in rounds, each item once before any of
+last batch can have more items than positions. Where the policy shows these in rounds, each item once before any of
 them again, it is drawn how often each way to part the items among the steps of a round occurred.
 """
 
@@ -9,28 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.click_models.cm import CLOSED_FORM, INDEPENDENT_BLOCKS, SINGLE_CLICK, pattern_law  # law
+from clickbandit.click_models.cm import pattern_law  # law
 from clickbandit.click_models.patterns import CHOOSE, bits, n_orders
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.leaps.binomial import draw_binomial, draw_counts, draw_subsets, next_subset
 from clickbandit.leaps.buffers import Scratch
 
+CLOSED_FORM = True  # law
+SINGLE_CLICK = True  # law
+INDEPENDENT_BATCHES = False  # law
+
 
 @slow_path
 def price(scratch: Scratch, in_rounds: bool) -> float:
     """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
-    n_positions = len(scratch.block)
-    positions = n_positions - scratch.block[-1]
+    n_positions = len(scratch.batch)
+    positions = n_positions - scratch.batch[-1]
     items = scratch.size[-1]
     sets = CHOOSE[items, positions]
     if not CLOSED_FORM:
         left_over = items % positions if in_rounds else 0
         if left_over > 0:
             sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
-        return float(sets * n_orders(scratch.block) * 2.0**n_positions)
+        return float(sets * n_orders(scratch.batch) * 2.0**n_positions)
     if SINGLE_CLICK:
         return float(sets * (n_positions + 1))
-    return float(sets * 2.0 ** (positions if INDEPENDENT_BLOCKS else n_positions))
+    return float(sets * 2.0 ** (positions if INDEPENDENT_BATCHES else n_positions))
 
 
 # --- how often each set of items was shown ------------------------------------------------------------------
@@ -53,14 +57,14 @@ def draw_outcomes(
     for row in range(len(scratch.together)):
         for column in range(len(scratch.together)):
             scratch.together[row, column] = 0
-    block, times = scratch.block, scratch.times
-    last = block[-1]
-    positions, items = len(block) - last, scratch.size[-1]
+    batch, times = scratch.batch, scratch.times
+    last = batch[-1]
+    positions, items = len(batch) - last, scratch.size[-1]
     everything = (1 << items) - 1
     nothing = everything ^ everything  # not a literal 0, for which numba would compile another draw_clicks
-    if INDEPENDENT_BLOCKS:
+    if INDEPENDENT_BATCHES:
         for first in range(last):
-            if block[first] == first:
+            if batch[first] == first:
                 draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
     for shown in range(1 << items):
         times[shown] = 0
@@ -118,7 +122,7 @@ def draw_partitions(rng: np.random.Generator, among: int, size: int, times: int,
 def draw_clicks(
     params: Any,
     users: np.random.Generator,
-    block: int,
+    batch: int,
     in_last: int,
     in_pool: int,
     times: int,
@@ -126,13 +130,13 @@ def draw_clicks(
 ) -> None:
     """So many steps that show the same items: draw how often each of them was clicked.
 
-    In this block and all above it; in this block alone where blocks are independent. The last block's items are a
+    In this batch and all above it; in this batch alone where batches are independent. The last batch's items are a
     set of its own, and where these are too few for its positions, the others are drawn from a pool and not learned
     from.
     """
     counts = scratch.counts
-    stop, n_pool = block, 0
-    if block == scratch.block[-1]:
+    stop, n_pool = batch, 0
+    if batch == scratch.batch[-1]:
         for i in range(scratch.size[-1]):
             if in_last >> i & 1:
                 scratch.shown[stop] = scratch.members[i]
@@ -141,13 +145,13 @@ def draw_clicks(
                 scratch.pool[n_pool] = scratch.members[i]
                 n_pool += 1
     else:
-        while scratch.block[stop] == block:
+        while scratch.batch[stop] == batch:
             stop += 1
-    first = 0 if not INDEPENDENT_BLOCKS else block
+    first = 0 if not INDEPENDENT_BATCHES else batch
     n = stop - first
     shown, pool = scratch.shown[:stop], scratch.pool[:n_pool]
     n_outcomes = pattern_law(
-        params, shown, scratch.block, first, pool, scratch.outcomes, scratch.law, scratch.work, scratch.spare
+        params, shown, scratch.batch, first, pool, scratch.outcomes, scratch.law, scratch.work, scratch.spare
     )
     law = scratch.law[:n_outcomes]
     draw_counts(users, law, times, scratch.tail, counts)

@@ -1,9 +1,9 @@
 """Many steps at once, exact in distribution: a template that `compiling.specialise` specialises and compiles.
 
-Some policies show ordered blocks of items, each in random order, and change the blocks only after a test that no
+Some policies show ordered batches of items, each in random order, and change the batches only after a test that no
 outcome of the next so many steps can bring about. Over such quiet steps the lists are independent draws from a
 known law, so it is drawn what was clicked in all of them together (see `outcomes`), and the policy learns the
-totals. Nothing is approximated; what is lost is the order inside the blocks at each step, so the regret here is the
+totals. Nothing is approximated; what is lost is the order inside the batches at each step, so the regret here is the
 mean over these orders.
 """
 
@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, kernel, slow_path
-from clickbandit.leaps.buffers import MOST_BITS, Scratch
+from clickbandit.leaps.buffers import MAX_BITS, Scratch
 from clickbandit.leaps.by_pattern import draw_outcomes, price  # outcomes
-from clickbandit.policies.batchrank import IN_ROUNDS, absorb, blocks, member, quiet, test  # policy
+from clickbandit.policies.batchrank.algorithm import test  # policy
+from clickbandit.policies.batchrank.leaps import absorb, batches, member, quiet  # policy
 from clickbandit.simulation.loop import take_steps  # loop
 from clickbandit.simulation.memory import Slots
 
-MOST_WORK = 10_000_000
+IN_ROUNDS = True  # policy
+MAX_WORK = 10_000_000
 """A leap that takes as long as more steps than this, about a second, is taken only where that is quicker."""
 
 
@@ -66,19 +68,19 @@ def leap_over(
     for _ in range(steps):
         if step == end:
             break
-        blocks(state, scratch.block, scratch.size)
-        most = min(quiet(state, len(scratch.block)), end - step)
+        batches(state, scratch.batch, scratch.size)
+        most = min(quiet(state, len(scratch.batch)), end - step)
         round_length = steps_of_round(scratch)
         length = most // round_length * round_length
-        worth = max(length, MOST_WORK) if always else length
+        worth = max(length, MAX_WORK) if always else length
         if length > 0 and fits(scratch) and price(scratch, IN_ROUNDS) <= worth:
-            for k in range(scratch.block[-1]):
-                scratch.shown[k] = member(state, scratch.block[k], k - scratch.block[k])
+            for k in range(scratch.batch[-1]):
+                scratch.shown[k] = member(state, scratch.batch[k], k - scratch.batch[k])
             for i in range(scratch.size[-1]):
-                scratch.members[i] = member(state, scratch.block[-1], i)
+                scratch.members[i] = member(state, scratch.batch[-1], i)
             draw_outcomes(params, rng, users, length // round_length, round_length, IN_ROUNDS, scratch)
             absorb(state, scratch.observed, scratch.clicked, scratch.together)
-            test(state, len(scratch.block))
+            test(state, len(scratch.batch))
             more_regret, more_clicks = best_reward * length - scratch.totals[0], int(scratch.totals[1])
         else:
             length = max(1, most)
@@ -91,12 +93,12 @@ def leap_over(
 
 @kernel
 def steps_of_round(scratch: Scratch) -> int:
-    """How many steps it takes to show each item of the last block once, if it is shown in rounds."""
-    positions = len(scratch.block) - scratch.block[-1]
+    """How many steps it takes to show each item of the last batch once, if it is shown in rounds."""
+    positions = len(scratch.batch) - scratch.batch[-1]
     return -(-scratch.size[-1] // positions) if IN_ROUNDS else 1
 
 
 @kernel
 def fits(scratch: Scratch) -> bool:
     """Whether the tables of a leap have room for this."""
-    return len(scratch.block) <= MOST_BITS and scratch.size[-1] <= MOST_BITS
+    return len(scratch.batch) <= MAX_BITS and scratch.size[-1] <= MAX_BITS

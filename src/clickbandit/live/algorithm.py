@@ -9,7 +9,7 @@ from numba.core.errors import NumbaError
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.policies import defaults
+from clickbandit.live.kernels import unknown
 from clickbandit.policies.base import Policy, parse_policy
 
 _TRIAL_HORIZON = 1000
@@ -27,22 +27,20 @@ class Algorithm:
             )
         self.policy = policy
         self.name = str(policy)
-        optional = [name for name in ("void", "propensity") if policy.has(name)]
+        algorithm, live = policy.algorithm, policy.live
+        propensity = live.propensity or unknown
         kernels = specialise(
             "clickbandit.live.kernels",
-            compiled=policy.compiled and all(is_compiled(policy.function(name)) for name in optional),
-            policy=policy.part("rank", "update"),
-            void=policy.part("void") if "void" in optional else defaults,
-            propensity=policy.part("propensity") if "propensity" in optional else defaults,
+            compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
+            sources=[algorithm.init],
+            policy=vars(algorithm),
+            propensity={"propensity": propensity},
         )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
-        self.states_chances = "propensity" in optional
-        self.memo_size = policy.function("memo_size")
-        self.best = policy.function("best")
-        self.describe = policy.function("describe") if policy.has("describe") else None
-        self.admit = policy.function("admit") if policy.has("admit") else None
-        self.retire = policy.function("retire") if policy.has("retire") else None
-        self.renumber = policy.function("renumber") if policy.has("renumber") else None
+        self.states_chances = live.propensity is not None
+        self.memo_size, self.best = algorithm.memo_size, algorithm.best
+        self.describe, self.renumber = live.describe, live.renumber
+        self.admit, self.retire = live.admit, live.retire
 
     def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
         """The state before the first list."""

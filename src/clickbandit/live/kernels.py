@@ -1,13 +1,14 @@
 """A policy's functions as the live ranker calls them: a template for `compiling.specialise`."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point
-from clickbandit.policies.batchrank import void  # void
-from clickbandit.policies.defaults import propensity  # propensity
-from clickbandit.policies.random import rank, update  # policy
+from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point, kernel
+from clickbandit.policies.batchrank.algorithm import rank, update  # policy
+from clickbandit.policies.batchrank.describe import propensity  # propensity
+from clickbandit.policies.batchrank.late import void  # policy
 
 
 @counted_entry_point
@@ -27,3 +28,10 @@ def learn(state: Any, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> 
 @entry_point
 def give_back(state: Any, ranking: IntArray, memo: FloatArray) -> None:
     void(state, ranking, memo)
+
+
+@kernel
+def unknown(state: Any, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    """The propensity of a policy that states none."""
+    for k in range(len(out)):
+        out[k] = math.nan

@@ -131,7 +131,7 @@ def _log_probabilities(source: Source, counts: Counts, inside: Any) -> tuple[Flo
     patterns = counts.patterns
     params, item = source.params(counts)
     shown = item[patterns.pair]
-    module = specialise("clickbandit.logs.scoring", model=source.module)
+    module = specialise("clickbandit.logs.scoring", model=vars(source.functions))
     probability = np.zeros(len(shown))
     module.marginal(params, patterns.start, shown, probability)
     given = np.zeros(inside.shape)

@@ -1,16 +1,15 @@
 """Click models of many queries as one: the parameters of all items behind each other, and where an item
 stands."""
 
-import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel, model_class
+from clickbandit.click_models.contract import Functions
 from clickbandit.compiling.kernel import IntArray
 from clickbandit.errors import InputError
 from clickbandit.logs.counts import Counts
@@ -32,9 +31,9 @@ class Source:
     shared: Mapping[str, Any]
 
     @property
-    def module(self) -> ModuleType:
-        """The module with the model's kernels."""
-        return importlib.import_module(model_class(self.name).__module__)
+    def functions(self) -> Functions:
+        """The model's kernels."""
+        return model_class(self.name).functions
 
     def params(self, counts: Counts) -> tuple[Any, IntArray]:
         """The parameters for the kernels, and which of them each pair of `counts` has."""

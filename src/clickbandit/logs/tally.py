@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from clickbandit.click_models.base import MOST_POSITIONS
+from clickbandit.click_models.base import MAX_POSITIONS as MOST_POSITIONS
 from clickbandit.errors import InputError
 
 MAX_POSITIONS = MOST_POSITIONS

@@ -1,14 +1,13 @@
-"""What every policy shares: its settings and their spelling, and the functions of its module.
+"""What every policy shares: its settings and their spelling, and the names of its functions.
 
-A policy module gives `State`, `init`, `rank`, `update`, `memo_size` and `best` (optionally `void`), and ends with
-a frozen settings class. See CONTRIBUTING.md for the contract and a worked example.
+A policy's module has its functions and ends with a frozen settings class, which names them (`contract`). See
+CONTRIBUTING.md for a worked example.
 """
 
 import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import ModuleType
@@ -17,20 +16,17 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.errors import InputError
-
-REQUIRED = ("init", "rank", "update", "memo_size", "best")
+from clickbandit.policies.contract import Algorithm, Leaps, Live
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy's settings: the base of every policy's public class.
-
-    The functions of the algorithm stand in the module that defines the class (or in the class body, as static
-    methods, where one notebook holds several policies).
-    """
+    """A policy's settings: the base of every policy's public class."""
 
     paper: ClassVar[str] = ""
     """Where the algorithm comes from."""
+    key: ClassVar[str | None] = None
+    """Its name on the command line, if that is not its module's; empty for the base of a family."""
     knows: ClassVar[tuple[str, ...]] = ()
     """What the policy is told of the users beyond their clicks: "best_list" or "examination". A setting of the same
     name tells it too."""
@@ -45,11 +41,25 @@ class Policy:
                 )
             if hints[field.name] is float:  # so that 1 and 1.0 are spelled alike
                 object.__setattr__(self, field.name, float(getattr(self, field.name)))
-        missing = [name for name in REQUIRED if self._find(name) is None]
-        if missing:
-            raise InputError(
-                f"{self.name}: its module must define {', '.join(missing)} (see CONTRIBUTING.md)"
-            )
+        _ = self.algorithm
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The policy's functions."""
+        raise InputError(
+            f"{self.name}: its class must name its functions, as in "
+            "algorithm = Algorithm(init, memo_size, rank, update, best)"
+        )
+
+    @property
+    def leaps(self) -> Leaps | None:
+        """What leaps need, if the policy can be leaped over."""
+        return None
+
+    @property
+    def live(self) -> Live:
+        """What the live ranker uses."""
+        return Live()
 
     @property
     def name(self) -> str:
@@ -84,35 +94,15 @@ class Policy:
         """The module with the algorithm's functions."""
         return sys.modules[type(self).__module__]
 
-    def _find(self, name: str) -> Callable[..., Any] | None:
-        return getattr(type(self), name, None) or getattr(self.module, name, None)
-
-    def function(self, name: str) -> Callable[..., Any]:
-        """One of the algorithm's functions: init, rank, update, void, memo_size or best."""
-        found = self._find(name)
-        if found is None:
-            raise InputError(f"{self.name} has no function {name}")
-        return found
-
-    def part(self, *names: str) -> ModuleType | dict[str, Callable[..., Any]]:
-        """Where these functions are to be imported from: the module, or themselves if they are not in it."""
-        functions = {name: self.function(name) for name in names}
-        in_module = all(vars(self.module).get(name) is function for name, function in functions.items())
-        return self.module if in_module else functions
-
-    def has(self, name: str) -> bool:
-        """Whether the algorithm has this optional function."""
-        return self._find(name) is not None
-
     @property
     def compiled(self) -> bool:
         """Whether the algorithm is written as kernels; a plain Python policy runs too, only slower."""
-        return is_compiled(self.function("rank")) and is_compiled(self.function("update"))
+        return is_compiled(self.algorithm.rank) and is_compiled(self.algorithm.update)
 
     def start(self, n_items: int, n_positions: int, *, horizon: int, **knowledge: Any) -> Any:
         """The state before the first step; what is told here is in the place of a setting of the same name."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        return self.function("init")(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
+        return self.algorithm.init(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
 
 
 def _misfit(value: object, hint: Any) -> str | None:

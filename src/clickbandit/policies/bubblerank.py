@@ -31,6 +31,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kern
 from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.contract import Algorithm, Live
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -236,6 +237,8 @@ class BubbleRank(Policy):
     """
 
     paper = "Li et al. 2019"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)
 
     base: str = ""
     """The list to start from, as item numbers from 0 with slashes (2/0/1), the others behind in their order; without

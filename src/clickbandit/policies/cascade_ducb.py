@@ -38,6 +38,7 @@ from clickbandit.policies.cascading import (
     tie_propensity,
 )
 from clickbandit.policies.common import check_exploration
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -198,6 +199,8 @@ class CascadeDUCB(Policy):
     """
 
     paper = "Li and de Rijke 2019"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""

@@ -31,6 +31,7 @@ from clickbandit.policies.cascading import (
     put_in_front,
     tie_propensity,
 )
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -202,6 +203,8 @@ class CascadeKLUCB(Policy):
     """
 
     paper = "Kveton et al. 2015"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last, as in

@@ -39,6 +39,7 @@ from clickbandit.policies.cascading import (
     tie_propensity,
 )
 from clickbandit.policies.common import check_exploration
+from clickbandit.policies.contract import Algorithm, Live
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -180,6 +181,8 @@ class CascadeSWUCB(Policy):
     """
 
     paper = "Li and de Rijke 2019"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)
 
     feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""

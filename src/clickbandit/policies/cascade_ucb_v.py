@@ -35,6 +35,7 @@ from clickbandit.policies.cascading import (
     tie_propensity,
 )
 from clickbandit.policies.common import check_exploration
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -144,6 +145,8 @@ class CascadeUCBV(Policy):
     """
 
     paper = "Vial et al. 2022"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""

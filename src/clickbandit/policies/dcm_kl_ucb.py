@@ -24,6 +24,7 @@ from clickbandit.policies.base import Policy
 from clickbandit.policies.cascade_kl_ucb import describe, memo_size, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
 from clickbandit.policies.cascading import most_clicked
+from clickbandit.policies.contract import Algorithm, Live
 
 __all__ = ["DCMKLUCB", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 
@@ -111,6 +112,8 @@ class DCMKLUCB(Policy):
     """
 
     paper = "Katariya et al. 2016"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     termination: str = ""
     """The probability that a user leaves after a click, for each position, as 0.6/0.5/0.3; without it the highest

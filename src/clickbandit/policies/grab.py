@@ -29,6 +29,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.assignment import FREE, assign, best_exchange
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.tangents import compute_bound, forget_bound
 
@@ -288,3 +289,5 @@ class GRAB(Policy):
     """
 
     paper = "Gauthier et al. 2021"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)

@@ -11,6 +11,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Algorithm
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -60,4 +61,5 @@ class Optimal(Policy):
     """
 
     paper = "yardstick: the best list known"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
     knows = ("best_list",)

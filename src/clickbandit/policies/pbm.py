@@ -24,6 +24,7 @@ from clickbandit.policies.base import Policy
 class PBMPolicy(Policy):
     """A policy that is told the examination: by the click model in simulation, by its setting live."""
 
+    key = ""
     knows = ("examination",)
 
     examination: str = ""

@@ -23,6 +23,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
 from clickbandit.policies.common import draw_index, sort_by_decreasing
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
@@ -181,6 +182,8 @@ class PBMPIE(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)
 
     epsilon: float = 0.0
     """The budget of the bounds is (1 + epsilon) log T."""

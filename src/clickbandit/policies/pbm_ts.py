@@ -26,6 +26,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.cascading import highest_first
 from clickbandit.policies.common import sort_by_decreasing
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
@@ -170,3 +171,5 @@ class PBMTS(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe)

@@ -22,6 +22,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
 from clickbandit.policies.bounds_on_demand import TIE
 from clickbandit.policies.cascading import break_ties, highest_first, tie_propensity
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.pbm import (
     PBMPolicy,
     best,
@@ -138,6 +139,8 @@ class PBMUCB(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)
 
     epsilon: float = 0.0
     """The budget of the bounds is (1 + epsilon) log t."""

@@ -11,6 +11,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -81,3 +82,5 @@ class Random(Policy):
     """
 
     paper = "yardstick: no learning"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)

@@ -15,6 +15,7 @@ Draws of `rank`: see `rank1`.
 from dataclasses import dataclass
 
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.rank1 import State, best, describe, memo_size, rank, start, update, void
 
 __all__ = ["Rank1Elim", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
@@ -36,3 +37,5 @@ class Rank1Elim(Policy):
     """
 
     paper = "Katariya et al. 2017a"
+    algorithm = Algorithm(init, memo_size, rank, update, best, void)
+    live = Live(describe=describe)

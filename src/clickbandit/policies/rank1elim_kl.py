@@ -14,6 +14,7 @@ Draws of `rank`: see `rank1`.
 from dataclasses import dataclass
 
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.rank1 import State, best, describe, memo_size, rank, start, update, void
 
 __all__ = ["Rank1ElimKL", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
@@ -35,3 +36,5 @@ class Rank1ElimKL(Policy):
     """
 
     paper = "Katariya et al. 2017b"
+    algorithm = Algorithm(init, memo_size, rank, update, best, void)
+    live = Live(describe=describe)

@@ -18,6 +18,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import by_item, renumber_drawn
 from clickbandit.policies.ranked import earned, favourites, show
 
@@ -198,6 +199,8 @@ class RankedExp3(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
 
     mixing: bool = False
     """Whether a share of the draws is uniform, as in Auer et al.; the paper's runs had none."""

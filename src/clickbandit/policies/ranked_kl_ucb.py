@@ -22,6 +22,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.base import Policy
 from clickbandit.policies.bounds_on_demand import compare, look
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -153,3 +154,5 @@ class RankedKLUCB(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe)

@@ -21,6 +21,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import check_exploration, draw_index
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import by_item, renumber_drawn
 from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
 
@@ -148,6 +149,8 @@ class RankedUCB1(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
 
     exploration: float = 0.51
     """How wide the bounds are: the factor of log t / n under the root."""

@@ -25,6 +25,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kern
 from clickbandit.policies.base import Policy
 from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, peel
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.contract import Algorithm, Leaps, Live
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -171,11 +172,6 @@ def put_off(state: State, item: int, other: int, missing: float) -> None:
 
 # --- leaps over steps that cannot make the relation grow -----------------------------------------------------
 
-IN_ROUNDS = False
-"""A block that reaches past the last position shows some of its items at random at each step."""
-IN_PAIRS = True
-"""It matters which items were clicked together."""
-
 
 @slow_path
 def quiet(state: State, n_positions: int) -> int:
@@ -195,11 +191,11 @@ def quiet(state: State, n_positions: int) -> int:
 
 
 @kernel
-def blocks(state: State, block: IntArray, size: IntArray) -> None:
+def batches(state: State, batch: IntArray, size: IntArray) -> None:
     """For each position the first one of its block, and how many items that has."""
-    for k in range(len(block)):
-        block[k] = state.block[state.items[k]]
-        size[k] = state.end[k] - block[k]
+    for k in range(len(batch)):
+        batch[k] = state.block[state.items[k]]
+        size[k] = state.end[k] - batch[k]
 
 
 @kernel
@@ -307,3 +303,6 @@ class TopRank(Policy):
     """
 
     paper = "Lattimore et al. 2018"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    leaps = Leaps(quiet, batches, member, absorb, test, in_pairs=True)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, renumber=renumber)

@@ -27,6 +27,7 @@ from clickbandit.policies.cascading import (
     most_clicked,
     put_highest,
 )
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -111,6 +112,8 @@ class TSCascade(Policy):
     """
 
     paper = "Zhong et al. 2021"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe, admit=admit, retire=retire)
 
     feedback: Feedback = "first"
     """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""

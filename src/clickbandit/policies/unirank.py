@@ -31,6 +31,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kern
 from clickbandit.policies.base import Policy
 from clickbandit.policies.blocks import best_of_blocks, describe_blocks, peel
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.tangents import compute_bound, forget_bound
 
@@ -271,3 +272,5 @@ class UniRank(Policy):
     """
 
     paper = "Gauthier et al. 2022"
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(propensity=propensity, describe=describe)

@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numba.core.errors import NumbaError
 
-from clickbandit.click_models import patterns
 from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.compiling.specialise import specialise
@@ -71,13 +70,13 @@ class Problem:
         known = {"best_list": self.best_list, "examination": getattr(model, "examination", None)}
         self.knowledge = {name: known[name] for name in policy.needs}
 
-        can_leap = policy.has("quiet") and delay == 0 and flip == 0
+        can_leap = policy.leaps is not None and delay == 0 and flip == 0
         if method == "leap" and not can_leap:
             why = f" with a delay of {delay}" if delay else " where clicks are inverted" if flip else ""
             raise InputError(f"{policy} cannot leap{why}: use method step")
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
         self.always_leaps = method == "leap"
-        self.in_pairs = can_leap and bool(policy.function("IN_PAIRS"))
+        self.in_pairs = policy.leaps is not None and policy.leaps.in_pairs
 
     def try_out(self) -> None:
         """Take a few steps as plain Python, and say in one sentence what is wrong with a user's own policy."""
@@ -88,15 +87,15 @@ class Problem:
                 raise InputError(
                     f"init must give a NamedTuple of arrays and numbers, found {type(state).__name__}"
                 )
-            memo_size = self.policy.function("memo_size")(self.model.n_items, self.positions)
+            memo_size = self.policy.algorithm.memo_size(self.model.n_items, self.positions)
             rng, users = generators(0, self.query, self.model.name, str(self.policy), 0)
             for _ in range(20):
                 ranking, memo = np.full(self.positions, -1), np.zeros(memo_size)
                 doing = "rank"
-                interpreted(self.policy.function("rank"))(state, rng, ranking, memo)
+                interpreted(self.policy.algorithm.rank)(state, rng, ranking, memo)
                 clicks = self.model.click(ranking.tolist(), users)
                 doing = "update"
-                interpreted(self.policy.function("update"))(state, ranking, clicks, memo)
+                interpreted(self.policy.algorithm.update)(state, ranking, clicks, memo)
         except Exception as error:
             raise InputError(f"{self.policy}: {doing} failed: {type(error).__name__}: {error}") from error
         try:
@@ -129,30 +128,20 @@ class Problem:
 
     def make_loop(self, *, compiled: bool) -> Any:
         """That module, compiled or as plain Python."""
-        policy, model = self.policy, self.model
-        loop = specialise(
+        algorithm, model = self.policy.algorithm, self.model
+        make = partial(specialise, compiled=compiled, sources=[algorithm.init, *model.sources])
+        loop = make(
             "clickbandit.simulation.delayed" if self.delay else "clickbandit.simulation.loop",
-            compiled=compiled,
-            sources=model.sources,
-            policy=policy.part("rank", "update"),
-            model=noise if self.flip else model.module,
+            policy=vars(algorithm),
+            model=vars(noise if self.flip else model.functions),
         )
         if not self.leaps:
-            return specialise("clickbandit.simulation.windows", compiled=compiled, loop=loop)
-        outcomes = specialise(
-            "clickbandit.leaps.by_pattern",
-            compiled=compiled,
-            sources=model.sources,
-            law=model.module if hasattr(model.module, "pattern_law") else patterns,
-        )
-        if hasattr(model.module, "INDEPENDENT_POSITIONS") and not self.in_pairs:
-            outcomes = specialise("clickbandit.leaps.by_examination", compiled=compiled, outcomes=outcomes)
-        return specialise(
-            "clickbandit.leaps.leap",
-            compiled=compiled,
-            policy=policy.part("IN_ROUNDS", "absorb", "blocks", "member", "quiet", "test"),
-            loop=loop,
-            outcomes=outcomes,
+            return make("clickbandit.simulation.windows", loop=vars(loop))
+        outcomes = make("clickbandit.leaps.by_pattern", law=vars(model.patterns))
+        if model.patterns.independent_positions and not self.in_pairs:
+            outcomes = make("clickbandit.leaps.by_examination", outcomes=vars(outcomes))
+        return make(
+            "clickbandit.leaps.leap", policy=vars(self.policy.leaps), loop=vars(loop), outcomes=vars(outcomes)
         )
 
 
@@ -196,7 +185,7 @@ class Run:
         self._periods = problem.periods(seed)
         self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
         n_slots = problem.delay + 1
-        memo_size = problem.policy.function("memo_size")(problem.model.n_items, problem.positions)
+        memo_size = problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions)
         slots = Slots(
             rankings=np.zeros((n_slots, problem.positions), np.int64),
             clicks=np.zeros((n_slots, problem.positions), np.int64),
@@ -261,7 +250,7 @@ class Run:
     def best(self) -> list[int]:
         """The list that the policy would show if it stopped exploring now."""
         ranking = np.zeros(self.problem.positions, np.int64)
-        self.problem.policy.function("best")(self.state, ranking)
+        self.problem.policy.algorithm.best(self.state, ranking)
         return [int(item) for item in ranking]
 
     def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -48,9 +48,9 @@ def _sessions(problem: Problem, where: str) -> list[Session]:
 
 def check_propensity(problem: Problem, where: str) -> None:
     """Lists made again and again from the same state have items at positions as often as it says."""
-    if not problem.policy.has("propensity"):
+    if problem.policy.live.propensity is None:
         return
-    propensity = interpreted(problem.policy.function("propensity"))
+    propensity = interpreted(problem.policy.live.propensity)
     n_items, n_positions = problem.model.n_items, problem.positions
     for session in _sessions(problem, where):
         before = session.state
@@ -92,9 +92,9 @@ def check_propensity(problem: Problem, where: str) -> None:
 
 def check_describe(problem: Problem, where: str) -> None:
     """It has the agreed keys, changes nothing, and lists keep to the groups until the next decision."""
-    if not problem.policy.has("describe"):
+    describe = problem.policy.live.describe
+    if describe is None:
         return
-    describe = problem.policy.function("describe")
     n_items = problem.model.n_items
     for session in _sessions(problem, where):
         before = copy_of(session.state)
@@ -156,24 +156,23 @@ class _Waiting:
 
 def check_items(problem: Problem, where: str) -> None:
     """Items come and go while feedback is late, and what is shown is always of the items at hand."""
-    policy = problem.policy
-    if not policy.has("admit") or not policy.has("retire") or problem.model.n_items == 1:
+    algorithm, live = problem.policy.algorithm, problem.policy.live
+    if live.admit is None or live.retire is None or problem.model.n_items == 1:
         return
     state = problem.start()
     kinds = _kinds(state)
     n_items, n_positions = problem.model.n_items, problem.positions
-    functions = {name: interpreted(policy.function(name)) for name in ("rank", "update")}
-    void = interpreted(policy.function("void")) if policy.has("void") else None
+    rank, update, void = map(interpreted, (algorithm.rank, algorithm.update, algorithm.void))
     rng, chance = np.random.default_rng(1), np.random.default_rng(2)
     waiting: list[_Waiting] = []
     for _ in range(400):
         if chance.random() < 0.1:
             n_new = 1 + int(chance.random() * 2)
-            state = policy.function("admit")(state, n_new)
+            state = live.admit(state, n_new)
             n_items += n_new
         while n_items > n_positions and chance.random() < 0.1:
             item = int(chance.random() * n_items)
-            state = policy.function("retire")(state, item)
+            state = live.retire(state, item)
             n_items -= 1
             for impression in waiting:
                 impression.retire(item)
@@ -181,10 +180,10 @@ def check_items(problem: Problem, where: str) -> None:
             f"{where}: admit and retire must keep the types of the state, found {_kinds(state)}, expected {kinds}"
         )
         ranking = np.full(n_positions, -1)
-        memo = np.full(policy.function("memo_size")(n_items, n_positions), np.nan)
-        functions["rank"](state, rng, ranking, memo)
+        memo = np.full(algorithm.memo_size(n_items, n_positions), np.nan)
+        rank(state, rng, ranking, memo)
         best = np.full(n_positions, -1)
-        policy.function("best")(state, best)
+        algorithm.best(state, best)
         for name, found in (("rank", ranking.tolist()), ("best", best.tolist())):
             in_order = len(set(found)) == n_positions and set(found) <= set(range(n_items))
             assert in_order, f"{where}: with {n_items} items after some came and went, {name} gave {found}"
@@ -192,12 +191,12 @@ def check_items(problem: Problem, where: str) -> None:
         while waiting and chance.random() < 0.55:
             impression = waiting.pop(int(chance.random() * len(waiting)))
             ranking, memo = impression.numbers[impression.ranking], impression.memo
-            if policy.has("renumber"):
-                memo = policy.function("renumber")(memo, impression.numbers, n_items)
+            if live.renumber is not None:
+                memo = live.renumber(memo, impression.numbers, n_items)
             if (ranking >= 0).all():
                 clicks = (chance.random(n_positions) < 0.4).astype(np.int64)
-                functions["update"](state, ranking, clicks, memo)
-            elif void is not None:
+                update(state, ranking, clicks, memo)
+            else:
                 try:
                     void(state, np.where(ranking >= 0, ranking, n_items), memo)
                 except IndexError:

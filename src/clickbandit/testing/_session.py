@@ -1,6 +1,5 @@
 """A policy that is driven by hand: what the checks of its functions share."""
 
-from collections.abc import Callable
 from copy import copy, deepcopy
 from typing import Any
 
@@ -19,12 +18,10 @@ class Session:
         self.state = problem.start()
         self.rng, self.users = (np.random.default_rng(seed) for seed in (1, 2))
         policy = problem.policy
-        self.memo_size = policy.function("memo_size")(problem.model.n_items, problem.positions)
-        self._rank = interpreted(policy.function("rank"))
-        self._update = interpreted(policy.function("update"))
-        self._void: Callable[..., None] | None = (
-            interpreted(policy.function("void")) if policy.has("void") else None
-        )
+        self.memo_size = policy.algorithm.memo_size(problem.model.n_items, problem.positions)
+        self._rank = interpreted(policy.algorithm.rank)
+        self._update = interpreted(policy.algorithm.update)
+        self._void = interpreted(policy.algorithm.void)
 
     def copy(self) -> "Session":
         """Another one that goes on from here."""
@@ -58,13 +55,12 @@ class Session:
         return ranking
 
     def void(self, ranking: IntArray, memo: FloatArray) -> None:
-        if self._void is not None:
-            self._void(self.state, ranking, memo)
+        self._void(self.state, ranking, memo)
 
     def best(self) -> None:
         before = copy_of(self.state)
         ranking = np.full(self.problem.positions, -1)
-        self.problem.policy.function("best")(self.state, ranking)
+        self.problem.policy.algorithm.best(self.state, ranking)
         self._check_list(ranking, "best")
         assert same(before, self.state), f"{self.where}: best must not change the state"
 

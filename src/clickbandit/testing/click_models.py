@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
-from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, is_compiled, kernel
+from clickbandit.compiling.kernel import (
+    FloatArray,
+    IntArray,
+    callable_kernel,
+    entry_point,
+    interpreted,
+    is_compiled,
+)
 
 LEVEL = 1e-6
 """How often a right model would fail a test of its samples, had the seed not been fixed."""
@@ -66,16 +73,17 @@ def _check_law(model: ClickModel, ranking: IntArray) -> tuple[IntArray, FloatArr
 def _check_compiled_law(model: ClickModel, ranking: IntArray) -> None:
     for name in ("click_probability", "examination_probability"):
         fast, plain = np.full((2, len(ranking)), np.nan)
-        function = getattr(model.module, name)
-        function(model.params, ranking, fast)
+        function = getattr(model.functions, name)
+        callable_kernel(function)(model.params, ranking, fast)
         interpreted(function)(model.params, ranking, plain)
         assert np.allclose(fast, plain, rtol=0, atol=_TOLERANCE), (
             f"{model.name}, list {ranking.tolist()}: {name} must be the same compiled and interpreted, "
             f"found {fast.tolist()} and {plain.tolist()}"
         )
-    function = model.module.log_likelihood
+    function = model.functions.log_likelihood
+    compiled_function = callable_kernel(function)
     for clicks in (np.zeros(len(ranking), np.int64), np.ones(len(ranking), np.int64)):
-        compiled = function(model.params, ranking, clicks)
+        compiled = compiled_function(model.params, ranking, clicks)
         expected = interpreted(function)(model.params, ranking, clicks)
         assert np.isclose(compiled, expected, rtol=_TOLERANCE), (
             f"{model.name}, list {ranking.tolist()}: log_likelihood of clicks {clicks.tolist()} must be the "
@@ -85,7 +93,7 @@ def _check_compiled_law(model: ClickModel, ranking: IntArray) -> None:
 
 def _check_samples(model: ClickModel, ranking: IntArray, vectors: IntArray, law: FloatArray) -> None:
     where = f"{model.name}, list {ranking.tolist()}"
-    function = model.module.click
+    function = model.functions.click
     few = _SAMPLES // 100
     plain, plain_rng = _sample(interpreted(function), model.params, ranking, few, filler=-7)
     again, _ = _sample(interpreted(function), model.params, ranking, few, filler=9)
@@ -129,7 +137,7 @@ def _simulate(click: Any, params: Any, rng: np.random.Generator, ranking: IntArr
         click(params, rng, ranking, clicks[t])
 
 
-_simulate_compiled = kernel(_simulate)
+_simulate_compiled = entry_point(_simulate)
 
 
 def chi_square(seen: IntArray, expected: FloatArray) -> tuple[float, float]:

@@ -59,7 +59,7 @@ def _check_state(problem: Problem, where: str) -> None:
     for name, value in state._asdict().items():
         fits = isinstance(value, (np.ndarray, bool, int, float))
         assert fits, f"{where}: the state's {name} must be an array or a number, found {type(value)}"
-    assert problem.policy.function("memo_size")(problem.model.n_items, problem.positions) >= 0
+    assert problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions) >= 0
 
 
 def _check_lists(problem: Problem, where: str) -> None:

@@ -1,89 +1,50 @@
-"""What BatchRank, as printed, tells the live ranker: propensities, what was learned, items that come and go.
+"""BatchRank where items come and go.
 
 **New items** enter the batch that reaches the last position, which starts again at stage 0 with zero counts, so that
 all its items are compared on equal observation. That alone could never bring an item above that batch. So new items
 are newcomers until a split puts them below an item that is none, which tells that they are worse than the batches
-above; and a batch of newcomers alone is merged with the batch above it (`batchrank.climb`).
+above; and a batch of newcomers alone is merged with the batch above it (`climb`).
 
 **An item that leaves** its batch leaves a position to the ones below: they move up, and start their stages again. The
 last one takes back all items that were eliminated, for each of those was only known to be worse than K others, and
 starts at stage 0. Batches above keep their counts, and the feedback to come. An eliminated item leaves nothing behind.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
+from clickbandit.compiling.kernel import IntArray, interpreted, slow_path
+from clickbandit.policies.batchrank.state import State, make_batch, open_stage
 from clickbandit.policies.items import without_number
 
-if TYPE_CHECKING:
-    from clickbandit.policies.batchrank import State
-
-FAINT = 32
+MAX_MEMORY = 32
 """What an item's observations count for, at most, once it is compared with items that were observed elsewhere."""
 
 
-@kernel
-def propensity(state: "State", ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    """The items that are issued least stand at random places; the places that they leave go to random others."""
-    for batch in range(len(ranking)):
-        if state.last[batch] >= 0:
-            length = state.last[batch] - batch + 1
-            counted = 0
-            for k in range(batch, batch + length):
-                counted += memo[k] == state.epoch[batch]
-            least = counted  # how many items were issued least before the list was made
-            if counted == 0:
-                least = state.size[batch]
-            elif (
-                counted == length
-                and state.issued[ranking[batch]] != state.issued[state.items[state.start[batch]]]
-            ):
-                least = counted + state.fresh[batch]
-            for k in range(batch, batch + length):
-                if counted == 0 or memo[k] == state.epoch[batch]:
-                    out[k] = 1 / max(least, length)
-                else:
-                    out[k] = (1 - least / length) / (state.size[batch] - least)
+@slow_path
+def place_newcomers(state: State, items: IntArray, split: int) -> None:
+    """At a split those below an item that is no newcomer are known to be worse than the batches above."""
+    for i in range(split):
+        if state.newcomer[items[i]] == 0:
+            for j in range(split, len(items)):
+                state.newcomer[items[j]] = 0
+            return
 
 
-def describe(state: "State") -> dict[str, Any]:
-    groups: list[dict[str, Any]] = []
-    for batch in np.flatnonzero(state.last >= 0).tolist():
-        items = state.items[state.start[batch] : state.start[batch] + state.size[batch]]
-        group = {"first": batch + 1, "last": int(state.last[batch]) + 1, "items": np.sort(items).tolist()}
-        if len(items) > 1:
-            length = int(state.last[batch]) - batch + 1
-            waits = int(state.observations[batch]) - int(state.observed[items].min())
-            group["stage"] = int(state.stage[batch])
-            group["at_least"] = max(waits, -(-int(state.missing[batch]) // length))
-        groups.append(group)
-    return describe_all(state, groups)
-
-
-def describe_all(state: Any, groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is known of each item, and when something can change, of both variants."""
-    observed = (state.earlier_observed + state.observed).tolist()
-    clicks = (state.earlier_clicks + state.clicks).tolist()
-    in_group = {item for group in groups for item in group["items"]}
-    waits = [group["at_least"] for group in groups if "at_least" in group]
-    return {
-        "items": [
-            {
-                "item": item,
-                "observed": n,
-                "clicks": clicks[item],
-                **({"estimate": clicks[item] / n} if n else {}),
-                "low": float(state.lower[item]),
-                "high": float(state.upper[item]),
-                "eliminated": item not in in_group,
-            }
-            for item, n in enumerate(observed)
-        ],
-        "groups": groups,
-        "settled": not waits,
-    } | ({"next_decision": min(waits)} if waits else {})
+@slow_path
+def climb(state: State, batch: int) -> None:
+    """Merge a batch of newcomers alone with the batch above it: they may be better than that, too."""
+    start, end = state.start[batch], state.start[batch] + state.size[batch]
+    for i in range(start, end):
+        if state.newcomer[state.items[i]] == 0:
+            return
+    last, state.last[batch] = state.last[batch], -1
+    above = batch - 1
+    while state.last[above] < 0:
+        above -= 1
+    make_batch(state, above, last, state.start[above], end - state.start[above])
+    fade(state, state.start[above], state.size[above])
 
 
 @slow_path
@@ -95,17 +56,15 @@ def fade(state: Any, start: int, size: int) -> None:
     for i in range(start, start + size):
         item = state.items[i]
         n = state.earlier_observed[item]
-        if n > FAINT:
-            state.earlier_clicks[item] = round(state.earlier_clicks[item] * (FAINT / n))
-            state.earlier_observed[item] = FAINT
+        if n > MAX_MEMORY:
+            state.earlier_clicks[item] = round(state.earlier_clicks[item] * (MAX_MEMORY / n))
+            state.earlier_observed[item] = MAX_MEMORY
 
 
 _COUNTS = ("issued", "observed", "clicks", "earlier_observed", "earlier_clicks")
 
 
-def admit(state: "State", n_new: int) -> "State":
-    from clickbandit.policies.batchrank import make_batch
-
+def admit(state: State, n_new: int) -> State:
     last = len(state.last) - 1
     (batch,) = np.flatnonzero(state.last == last).tolist()
     start, size = int(state.start[batch]), int(state.size[batch])
@@ -115,9 +74,7 @@ def admit(state: "State", n_new: int) -> "State":
     return state
 
 
-def retire(state: "State", item: int) -> "State":
-    from clickbandit.policies.batchrank import climb, make_batch, open_stage
-
+def retire(state: State, item: int) -> State:
     place = int(np.flatnonzero(state.items == item)[0])
     batches = np.flatnonzero(state.last >= 0)
     below = [batch for batch in batches.tolist() if state.start[batch] + state.size[batch] > place]

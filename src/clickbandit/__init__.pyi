@@ -1,0 +1,57 @@
+"""The public names of clickbandit: type checkers read them here, and `clickbandit` imports them on first use."""
+
+from clickbandit.click_models.base import ClickModel as ClickModel
+from clickbandit.click_models.ccm import ClickChainModel as ClickChainModel
+from clickbandit.click_models.cm import CascadeModel as CascadeModel
+from clickbandit.click_models.contract import Functions as Functions
+from clickbandit.click_models.dbn import DynamicBayesianModel as DynamicBayesianModel
+from clickbandit.click_models.dcm import DependentClickModel as DependentClickModel
+from clickbandit.click_models.mixture import MixtureModel as MixtureModel
+from clickbandit.click_models.pbm import PositionBasedModel as PositionBasedModel
+from clickbandit.click_models.rates import DocumentClickRate as DocumentClickRate
+from clickbandit.click_models.rates import GlobalClickRate as GlobalClickRate
+from clickbandit.click_models.rates import RankClickRate as RankClickRate
+from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
+from clickbandit.click_models.ubm import UserBrowsingModel as UserBrowsingModel
+from clickbandit.compiling.kernel import kernel as kernel
+from clickbandit.errors import InputError as InputError
+from clickbandit.logs.counting import count_log as count_log
+from clickbandit.logs.fitting import fit as fit
+from clickbandit.policies.base import Policy as Policy
+from clickbandit.policies.base import parse_policy as parse_policy
+from clickbandit.policies.batchrank import BatchRank as BatchRank
+from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
+from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
+from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
+from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB
+from clickbandit.policies.cascade_ucb1 import CascadeUCB1 as CascadeUCB1
+from clickbandit.policies.cascade_ucb_v import CascadeUCBV as CascadeUCBV
+from clickbandit.policies.contract import Algorithm as Algorithm
+from clickbandit.policies.contract import Leaps as Leaps
+from clickbandit.policies.contract import Live as Live
+from clickbandit.policies.cts import CTS as CTS
+from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
+from clickbandit.policies.grab import GRAB as GRAB
+from clickbandit.policies.optimal import Optimal as Optimal
+from clickbandit.policies.pbm_pie import PBMPIE as PBMPIE
+from clickbandit.policies.pbm_ts import PBMTS as PBMTS
+from clickbandit.policies.pbm_ucb import PBMUCB as PBMUCB
+from clickbandit.policies.random import Random as Random
+from clickbandit.policies.rank1elim import Rank1Elim as Rank1Elim
+from clickbandit.policies.rank1elim_kl import Rank1ElimKL as Rank1ElimKL
+from clickbandit.policies.ranked_exp3 import RankedExp3 as RankedExp3
+from clickbandit.policies.ranked_kl_ucb import RankedKLUCB as RankedKLUCB
+from clickbandit.policies.ranked_ucb1 import RankedUCB1 as RankedUCB1
+from clickbandit.policies.toprank import TopRank as TopRank
+from clickbandit.policies.ts_cascade import TSCascade as TSCascade
+from clickbandit.policies.unirank import UniRank as UniRank
+from clickbandit.queries import Query as Query
+from clickbandit.queries import best_list as best_list
+from clickbandit.queries import load_queries as load_queries
+from clickbandit.queries import save_queries as save_queries
+from clickbandit.simulation.run import Problem as Problem
+from clickbandit.simulation.run import Run as Run
+from clickbandit.simulation.simulate import simulate as simulate
+from clickbandit.simulation.trace import Trace as Trace
+
+__version__: str

@@ -1,0 +1,177 @@
+"""What a policy gives, as types: its functions, what leaps need of it, and what the live ranker can use.
+
+A policy's settings class names its functions in three records. mypy holds them to the Protocols here, and so does
+Python when the class is made, which says in one sentence what does not fit.
+
+State is data, functions work on it, and randomness is an argument. The state is a NamedTuple of arrays, which are
+learned and changed in place, and of plain numbers, which are fixed. `ranking` has the numbers of the items shown, by
+position, `clicks` a 1 for each position that was clicked. `memo` is all that learning must remember of the moment of
+ranking: it comes back with the clicks, which may be late, out of order, or never, so that `update` uses its arguments
+alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
+from clickbandit.contracts import Contract
+
+State = Any
+"""A NamedTuple of the policy's own."""
+
+# --- every policy -------------------------------------------------------------------------------------------
+
+
+Init = Callable[..., State]
+"""`init(n_items, n_positions, *, horizon, ...)`: the first state; each setting is an argument too."""
+
+
+class MemoSize(Protocol):
+    """How many numbers a memo has."""
+
+    def __call__(self, n_items: int, n_positions: int, /) -> int: ...
+
+
+class Rank(Protocol):
+    """Fill in a list of different items, and the memo. A kernel."""
+
+    def __call__(
+        self, state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray, /
+    ) -> None: ...
+
+
+class Update(Protocol):
+    """Learn from the clicks on a list that was shown. A kernel."""
+
+    def __call__(self, state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray, /) -> None: ...
+
+
+class Best(Protocol):
+    """Fill in the list to show if exploring stopped now. Plain Python; leaves the state as it is."""
+
+    def __call__(self, state: State, ranking: IntArray, /) -> None: ...
+
+
+class Void(Protocol):
+    """The list was never seen, or its clicks are lost: nothing is to be expected of it any more. A kernel."""
+
+    def __call__(self, state: State, ranking: IntArray, memo: FloatArray, /) -> None: ...
+
+
+@kernel
+def ignore(state: State, ranking: IntArray, memo: FloatArray) -> None:
+    """A list that was never seen changes nothing."""
+
+
+@dataclass(frozen=True)
+class Algorithm(Contract):
+    """The functions of every policy."""
+
+    init: Init
+    memo_size: MemoSize
+    rank: Rank
+    update: Update
+    best: Best
+    void: Void = ignore
+
+
+# --- leaps --------------------------------------------------------------------------------------------------
+
+
+class Quiet(Protocol):
+    """For how many steps no outcome can change the batches; 0 while a round is not complete. A kernel."""
+
+    def __call__(self, state: State, n_positions: int, /) -> int: ...
+
+
+class Batches(Protocol):
+    """Fill in, for each position, the first position of its batch and how many items that has. A kernel."""
+
+    def __call__(self, state: State, batch: IntArray, size: IntArray, /) -> None: ...
+
+
+class Member(Protocol):
+    """The i-th item of the batch that starts at a position. A kernel."""
+
+    def __call__(self, state: State, batch: int, i: int, /) -> int: ...
+
+
+class Absorb(Protocol):
+    """Learn how often each item was observed and clicked over many steps, and each pair together. A kernel."""
+
+    def __call__(
+        self, state: State, observed: IntArray, clicked: IntArray, together: IntArray, /
+    ) -> None: ...
+
+
+class TestDue(Protocol):
+    """Change the batches that are due. A kernel."""
+
+    def __call__(self, state: State, n_positions: int, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Leaps(Contract):
+    """What a policy gives that shows ordered batches of items, each in random order, and can be leaped over
+    (docs/decisions/0006-leaps.md)."""
+
+    quiet: Quiet
+    batches: Batches
+    member: Member
+    absorb: Absorb
+    test: TestDue
+    in_rounds: bool = False
+    """Whether a batch with more items than positions shows each of them once before any of them again."""
+    in_pairs: bool = False
+    """Whether it matters which items were clicked together."""
+
+
+# --- the live ranker ----------------------------------------------------------------------------------------
+
+
+class Propensity(Protocol):
+    """Called right after `rank`: fill in the exact probability, given what was known just before, that each item
+    of the list stands at its position. A kernel."""
+
+    def __call__(self, state: State, ranking: IntArray, memo: FloatArray, out: FloatArray, /) -> None: ...
+
+
+class Describe(Protocol):
+    """What was learned, for people, as values that JSON can hold: see `clickbandit.testing.check_policy`."""
+
+    def __call__(self, state: State, /) -> dict[str, Any]: ...
+
+
+class Admit(Protocol):
+    """The state with further items, which have the next numbers."""
+
+    def __call__(self, state: State, n_new: int, /) -> State: ...
+
+
+class Retire(Protocol):
+    """The state without an item; those with higher numbers have one less."""
+
+    def __call__(self, state: State, item: int, /) -> State: ...
+
+
+class Renumber(Protocol):
+    """A memo of before items came or went, as one of today: `numbers` has for each item of then its number now, or
+    -1 if it is gone."""
+
+    def __call__(self, memo: FloatArray, numbers: IntArray, n_items: int, /) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class Live(Contract):
+    """What the live ranker uses of a policy, as far as it is there."""
+
+    propensity: Propensity | None = None
+    describe: Describe | None = None
+    admit: Admit | None = None
+    """Without this and `retire`, a query starts afresh when its items change."""
+    retire: Retire | None = None
+    renumber: Renumber | None = None
+    """Only for a policy whose memo has numbers of items."""
