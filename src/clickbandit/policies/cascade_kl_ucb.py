@@ -203,6 +203,8 @@ class CascadeKLUCB(Policy):
     """
 
     paper = "Kveton et al. 2015"
+    title = "CascadeKL-UCB"
+    colour = "blue"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

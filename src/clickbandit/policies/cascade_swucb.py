@@ -181,6 +181,8 @@ class CascadeSWUCB(Policy):
     """
 
     paper = "Li and de Rijke 2019"
+    title = "CascadeSWUCB"
+    colour = "black dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 

@@ -134,6 +134,8 @@ class CascadeUCB1(Policy):
     """
 
     paper = "Kveton et al. 2015"
+    title = "CascadeUCB1"
+    colour = "lilac"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

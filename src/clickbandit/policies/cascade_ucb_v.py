@@ -145,6 +145,8 @@ class CascadeUCBV(Policy):
     """
 
     paper = "Vial et al. 2022"
+    title = "CascadeUCB-V"
+    colour = "lilac dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

@@ -111,6 +111,8 @@ class CTS(Policy):
     """
 
     paper = "Zhong et al. 2021"
+    title = "CTS"
+    colour = "lilac dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe, admit=admit, retire=retire)
 

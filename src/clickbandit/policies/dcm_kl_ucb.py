@@ -112,6 +112,8 @@ class DCMKLUCB(Policy):
     """
 
     paper = "Katariya et al. 2016"
+    title = "dcmKL-UCB"
+    colour = "blue dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

@@ -112,6 +112,8 @@ class TSCascade(Policy):
     """
 
     paper = "Zhong et al. 2021"
+    title = "TS-Cascade"
+    colour = "lilac dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe, admit=admit, retire=retire)
 
