@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from clickbandit.live import Event, Ranker
-from clickbandit.live.store import open_store
+from clickbandit.live.stores import open_store
 
 DATA = Path(__file__).parent / "data"
 NAME = "store-0.1"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import uvicorn
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.server import _config
-from clickbandit.live.service import Service
+from clickbandit.live.http.server import config
+from clickbandit.live.http.service import Service
 
 
 class Answer:
@@ -81,7 +81,7 @@ class Served:
 def serve(ranker: AsyncRanker, port: int = 0, **settings):
     """Run a service, on any port unless one is named, until the block ends."""
     service = Service(ranker, **{"log_requests": False, **settings})
-    server = uvicorn.Server(_config(service))
+    server = uvicorn.Server(config(service))
     server.config.port = port
     thread = threading.Thread(target=server.run)
     thread.start()

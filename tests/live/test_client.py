@@ -11,8 +11,8 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.live import AsyncRanker, Client, Conflict, Event, Ranker, StoreError, Unknown
-from clickbandit.live.auth import Keys
-from clickbandit.live.types import LimitReached
+from clickbandit.live.http.auth import Keys
+from clickbandit.live.values import LimitReached
 from live.serving import serve
 
 ITEMS = list("ABCDEF")
@@ -162,7 +162,7 @@ def test_many_events_go_in_parts(both):
 
 
 def test_errors_are_those_of_a_ranker(both):
-    _, client = both(most_queries=1)
+    _, client = both(max_queries=1)
     client.rank("shoes", ITEMS, id="x")
     for error, call in [
         (Conflict, lambda: client.rank("shoes", ITEMS[::-1], id="x")),

@@ -8,10 +8,20 @@ import time
 
 import pytest
 
-from clickbandit.live import AsyncRanker, Event, Unknown, history, stream
-from clickbandit.live.history import LOOK_AGAIN, MOST_FRAMES, MOST_POINTS, History, Look
+from clickbandit.live import AsyncRanker, Event, Unknown, history
+from clickbandit.live.history import LOOK_AGAIN, MAX_FRAMES, MAX_POINTS, History, Look
+from clickbandit.live.http import stream
 from clickbandit.live.learner import Learner
-from clickbandit.live.store import DIVIDED, FINISHED, SILENT_AFTER, STATE, STUCK_AFTER, UNDIVIDED, QueryRow
+from clickbandit.live.stores.contract import (
+    DIVIDED,
+    FINISHED,
+    SILENT_AFTER,
+    STUCK_AFTER,
+    UNDIVIDED,
+    QueryRow,
+)
+from clickbandit.live.stores.sql import STATE
+from clickbandit.live.values import Delays
 from clickbandit.live.views import state
 from live.conftest import only_postgres, only_sqlite
 from live.serving import serve
@@ -153,7 +163,7 @@ def test_late_clicks_suggest_a_window(open_ranker, clock):
         clock.now += 2 if k < 60 else 47
         ranker.click(shown.id, shown.items[0])
     delays = ranker.operations().delays
-    assert delays == (100, 40, 2.0, 47.0, 60)
+    assert delays == Delays(100, 40, 2.0, 47.0, 60)
     for _ in range(20_000 // 100):
         shown = ranker.rank("shoes", ITEMS)
         clock.now += 1
@@ -262,12 +272,12 @@ def test_a_history_is_bounded():
         assert not document.add(look)
         row.settled = k
         document.count(row, k)
-    assert len(document.to_bytes()) < 3 * history.MOST_BYTES
-    assert 1 <= len(document.frames) <= MOST_FRAMES
+    assert len(document.to_bytes()) < 3 * history.MAX_BYTES
+    assert 1 <= len(document.frames) <= MAX_FRAMES
     assert document.frames[-1]["learned"] == 299
     assert document.points[0] == [0, 0, 0]
     assert document.points[-1] == [299, 299, 0]
-    assert len(document.points) <= MOST_POINTS
+    assert len(document.points) <= MAX_POINTS
     assert History(document.to_bytes()).frames == document.frames
 
 
@@ -352,7 +362,7 @@ def test_a_stream_says_what_changes(url):
 
 @only_sqlite
 def test_all_who_look_at_the_same_cost_one(url, monkeypatch):
-    monkeypatch.setattr(stream, "MOST_STREAMS", 5)
+    monkeypatch.setattr(stream, "MAX_STREAMS", 5)
     looks = 0
     stats = AsyncRanker.stats
 

@@ -11,7 +11,7 @@ import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
 from clickbandit.live import AsyncRanker, Conflict, Event, Ranker, StoreError, Unknown, engine
-from clickbandit.live.types import Closed, LimitReached
+from clickbandit.live.values import Closed, LimitReached
 from clickbandit.randomness import generators
 from live.conftest import only_sqlite
 
@@ -265,7 +265,7 @@ def test_many_that_are_due_at_once(open_ranker, clock):
 
 
 def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, monkeypatch):
-    monkeypatch.setattr(engine, "_MOST_DUE", 1)
+    monkeypatch.setattr(engine, "_MAX_DUE", 1)
     ranker = open_ranker()
     lists = [ranker.rank("shoes", ITEMS) for _ in range(20)]
     clock.now += WINDOW
@@ -421,7 +421,7 @@ def test_learning_goes_on_past_the_horizon(open_ranker):
 
 
 def test_the_number_of_queries_is_limited(open_ranker):
-    ranker = open_ranker(most_queries=2)
+    ranker = open_ranker(max_queries=2)
     for name in ("a", "b"):
         ranker.rank(name, ITEMS)
     with pytest.raises(LimitReached, match="'c' would be a new query"):

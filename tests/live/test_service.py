@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.auth import Keys
-from clickbandit.live.service import MOST_BYTES
-from clickbandit.live.sqlite import SqliteStore
-from clickbandit.live.types import StoreError
+from clickbandit.live.http.auth import Keys
+from clickbandit.live.http.reading import MAX_BYTES
+from clickbandit.live.stores.sqlite import SqliteStore
+from clickbandit.live.values import StoreError
 from live.serving import serve
 
 ITEMS = list("ABCDEF")
@@ -137,7 +137,7 @@ def test_requests_at_the_limits_are_served(service):
 
 
 def test_there_may_be_no_more_queries(open_service):
-    service = open_service({"most_queries": 1})
+    service = open_service({"max_queries": 1})
     service.rank("shoes")
     answer = service.post("/v1/rank", {"query": "boots", "items": ITEMS})
     assert answer.status == 403
@@ -527,8 +527,8 @@ def test_content_types(service):
 
 def test_bodies_that_are_too_large(service):
     fits = json.dumps({"query": "q", "items": ["A"]}).encode()
-    assert service.post("/v1/rank", fits + b" " * (MOST_BYTES - len(fits))).status == 200
-    for body in (fits + b" " * (MOST_BYTES - len(fits) + 1), b"x" * (MOST_BYTES * 4)):
+    assert service.post("/v1/rank", fits + b" " * (MAX_BYTES - len(fits))).status == 200
+    for body in (fits + b" " * (MAX_BYTES - len(fits) + 1), b"x" * (MAX_BYTES * 4)):
         answer = service.post("/v1/rank", body)
         assert answer.status == 413
         assert "at most 2,097,152 bytes" in answer.detail
