@@ -169,7 +169,7 @@ def test_late_clicks_suggest_a_window(open_ranker, clock):
         clock.now += 1
         ranker.events([Event(shown.id, shown.items[0], f"{shown.id} {k}") for k in range(100)])
     delays = ranker.operations().delays
-    assert delays == (20_000, 0, 1.0, 1.0, None)  # what is long ago does not count
+    assert delays == Delays(20_000, 0, 1.0, 1.0, None)  # what is long ago does not count
 
 
 def test_what_is_pruned_is_counted(open_ranker, clock):
