@@ -208,7 +208,7 @@ class Store(Protocol):
         """The history of a query, if it has one."""
 
     def save(self, changes: Changes) -> None:
-        """Write everything."""
+        """Write everything. A new impression, event or log row whose id (key, number) exists is a `StoreError`."""
 
     def commit(self) -> None:
         """Make it last."""

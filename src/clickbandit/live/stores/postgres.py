@@ -106,6 +106,12 @@ class PostgresDatabase(Database):
         self._reconnect()
         self.run("begin")
 
+    def roll_back(self) -> None:
+        try:
+            self.run("rollback")
+        except StoreError:
+            self.connection.close()
+
     def _reconnect(self) -> None:
         if self.connection.closed:
             try:
@@ -162,7 +168,6 @@ class PostgresStore(SqlStore):
                 said = " ".join(str(error).split()).removeprefix("PostgreSQL: ")
                 raise InputError(f"the PostgreSQL database cannot be used as a store: {said}") from error
             failed.pop_all()
-        self._n_queries = 0
         self._counted_at = -_COUNT_AGAIN
 
     def _make_tables(self) -> None:
@@ -188,16 +193,10 @@ class PostgresStore(SqlStore):
 
     def commit(self) -> None:
         try:
-            self.database.run("commit")
+            super().commit()
         except StoreError as error:  # it may be committed all the same, so this is not to be tried again
             said = str(error).removeprefix("PostgreSQL: ")
             raise StoreError(f"PostgreSQL: the commit failed: {said}") from error
-
-    def rollback(self) -> None:
-        try:
-            self.database.run("rollback")
-        except StoreError:
-            self.database.close()
 
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
@@ -227,10 +226,7 @@ class PostgresStore(SqlStore):
         if time.monotonic() - self._counted_at >= _COUNT_AGAIN:
             ((self._n_queries,),) = self.database.rows("select count(*) from queries")
             self._counted_at = time.monotonic()
-        made = missing[: max(0, max_queries - self._n_queries)]
-        self._n_queries += len(made)
-        for query in made:  # one by one, in this order, so that two processes cannot wait for each other
-            self.database.run(_NEW_QUERY, query)
+        self._make(_NEW_QUERY, missing, max_queries)
 
     def save(self, changes: Changes) -> None:
         # new names in their order, so that processes which are given the same ones cannot wait for each other

@@ -80,6 +80,10 @@ class Database(ABC):
         """Begin a transaction."""
 
     @abstractmethod
+    def roll_back(self) -> None:
+        """End the transaction, if there is one; never fails."""
+
+    @abstractmethod
     def _execute(self, statement: str, values: Sequence[Any]) -> Any:
         """A cursor after one statement."""
 
@@ -137,6 +141,9 @@ class SqlStore(ABC):
     """What a store does in the same words in every database. See `contract.Store`."""
 
     database: Database
+    _n_queries = 0
+    """How many queries there are, and of these how many the transaction at hand has made."""
+    _n_created = 0
 
     @abstractmethod
     def _open(self) -> Database:
@@ -189,9 +196,22 @@ class SqlStore(ABC):
         for statement, rows in written:
             self.database.run_many(statement, rows)
 
-    @abstractmethod
+    def commit(self) -> None:
+        self.database.run("commit")
+        self._n_created = 0
+
     def rollback(self) -> None:
-        """See `contract.Store`."""
+        self._n_queries -= self._n_created
+        self._n_created = 0
+        self.database.roll_back()
+
+    def _make(self, statement: str, new: Sequence[Sequence[Any]], max_queries: int) -> None:
+        """Make queries, as long as there may be more."""
+        made = new[: max(0, max_queries - self._n_queries)]
+        for values in made:  # one by one, in this order, so that two processes cannot wait for each other
+            self.database.run(statement, values)
+        self._n_queries += len(made)
+        self._n_created += len(made)
 
     @contextmanager
     def _transaction(self) -> Iterator[Callable[..., int]]:

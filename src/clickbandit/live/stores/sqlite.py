@@ -82,12 +82,13 @@ class SqliteDatabase(Database):
             path, isolation_level=None, check_same_thread=False, cached_statements=256
         )
 
-    @property
-    def in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
     def begin(self) -> None:
         self.run("begin immediate")
+
+    def roll_back(self) -> None:
+        with suppress(StoreError):  # what failed has ended the transaction
+            if self._connection.in_transaction:
+                self.run("rollback")
 
     def _execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
@@ -131,7 +132,6 @@ class SqliteStore(SqlStore):
                 self.database.run(f"pragma {setting}")
             self._make_tables()
             ((self._n_queries,),) = self.database.rows("select count(*) from queries")
-            self._n_created = 0
         except (sqlite3.Error, StoreError) as error:
             os.close(self._lock_file)
             said = str(error).removeprefix("SQLite: ")
@@ -158,17 +158,6 @@ class SqliteStore(SqlStore):
         database.run("pragma query_only = true")
         return database
 
-    def commit(self) -> None:
-        self.database.run("commit")
-        self._n_queries += self._n_created
-        self._n_created = 0
-
-    def rollback(self) -> None:
-        self._n_created = 0
-        with suppress(StoreError):  # what failed has ended the transaction
-            if self.database.in_transaction:
-                self.database.run("rollback")
-
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
@@ -178,9 +167,7 @@ class SqliteStore(SqlStore):
         queries = {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "name", names)}
         created = [query for query in new if query.name not in queries]
         if created:
-            created = created[: max(0, max_queries - self._n_queries)]
-            self.database.run_many(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created])
-            self._n_created += len(created)
+            self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
             made = find(f"{QUERY} from queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         known = {query.id for query in queries.values()}
