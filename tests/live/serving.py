@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 
 import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http.server import config
@@ -96,3 +97,13 @@ def serve(ranker: AsyncRanker, port: int = 0, **settings):
         service.stop()
         server.should_exit = True
         thread.join()
+
+
+def metrics(service: Served) -> dict[tuple[str, ...], float]:
+    """By name and the values of labels."""
+    text = service.get("/metrics").body.decode()
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }

@@ -179,6 +179,19 @@ def test_what_it_says_works(folder):
         assert "red shoes" not in err
 
 
+def check_acknowledged(folder, ranked, clicked):
+    """Every list and click that was answered is in the store, once."""
+    with Ranker(f"sqlite:///{folder}/clickbandit.db", policy="random") as ranker:
+        before = ranker.stats()
+        for id, items in ranked.items():
+            assert ranker.rank(f"q{int(id.partition('-')[2]) % 3}", ITEMS, id=id).items == items
+        assert {verdict.verdict for verdict in ranker.events(list(clicked.values()))} == {"duplicate"}
+        after = ranker.stats()
+        assert after.impressions == before.impressions <= len(ranked) + 8
+        assert after.settled == before.settled <= len(ranked) / 2 + 8
+        assert all(ranker.verify(f"q{k}") for k in range(3))
+
+
 def test_to_be_stopped_loses_nothing(folder):
     """SIGTERM while many ask: whatever was acknowledged is there afterwards, once."""
     ranked, clicked, errors = {}, {}, []
@@ -228,15 +241,7 @@ def test_to_be_stopped_loses_nothing(folder):
             thread.join()
     assert errors == []
     assert len(clicked) >= 300
-    with Ranker(f"sqlite:///{folder}/clickbandit.db", policy="random") as ranker:
-        before = ranker.stats()
-        for id, items in ranked.items():
-            assert ranker.rank(f"q{int(id.partition('-')[2]) % 3}", ITEMS, id=id).items == items
-        assert {verdict.verdict for verdict in ranker.events(list(clicked.values()))} == {"duplicate"}
-        after = ranker.stats()
-        assert after.impressions == before.impressions <= len(ranked) + 8
-        assert after.settled == before.settled <= len(ranked) / 2 + 8
-        assert all(ranker.verify(f"q{k}") for k in range(3))
+    check_acknowledged(folder, ranked, clicked)
 
 
 def test_to_be_stopped_at_once(folder):
