@@ -14,10 +14,10 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
-from clickbandit.live.types import MOST_ITEMS
+from clickbandit.live.values import MAX_ITEMS
 from clickbandit.randomness import generators
 
-MOST_CHANGES = 1000
+MAX_CHANGES = 1000
 """A list that was made longer ago than so many changes of the items is not learned from."""
 _HEAD = struct.Struct("<I")
 
@@ -163,7 +163,7 @@ class Learner:
             self.state = self.algorithm.retire(self.state, item)
             self._name(self.items[:item] + self.items[item + 1 :])
             made_of.append(-1 - item)
-        self.changes = [*self.changes, made_of][-MOST_CHANGES:]
+        self.changes = [*self.changes, made_of][-MAX_CHANGES:]
         self._make_room()
 
     def _name(self, items: list[str]) -> None:
@@ -235,7 +235,7 @@ class Learner:
         present = set(items)
         missing = {item: self.missing.get(item, 0) + 1 for item in self.items if item not in present}
         gone = [item for item, times in missing.items() if times >= grace]
-        if len(self.items) + len(new) - len(gone) > MOST_ITEMS:
+        if len(self.items) + len(new) - len(gone) > MAX_ITEMS:
             gone = list(missing)
         for item in gone:
             del missing[item]

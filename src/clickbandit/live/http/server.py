@@ -1,7 +1,6 @@
 """Running the service: a socket to listen on, one process or several, and an orderly end."""
 
 import asyncio
-import math
 import os
 import signal
 import socket
@@ -9,7 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -21,10 +19,11 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from clickbandit.errors import InputError
-from clickbandit.live import log, metrics
-from clickbandit.live.auth import VARIABLE, is_loopback, read_keys
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.service import Service
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http import log, metrics
+from clickbandit.live.http.auth import VARIABLE, is_loopback, read_keys
+from clickbandit.live.http.service import Service
+from clickbandit.live.settings import ServiceSettings
 
 _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
@@ -34,91 +33,43 @@ _IDLE = 65
 """Seconds that a connection may be idle; a little more than load balancers allow theirs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What `clickbandit serve` was told."""
-
-    store: str
-    host: str
-    port: int
-    workers: int = 1
-    policy: str = "batchrank"
-    positions: int = 5
-    horizon: int = 1_000_000
-    window: str = "30m"
-    holdout: float = 0.0
-    retention: str = "7d"
-    patience: str = "2s"
-    seed: int = 0
-    max_queries: int = 1_000_000
-    rate: float | None = None
-    api_keys_file: str | None = None
-    insecure: bool = False
-    log_requests: bool = True
-    log_queries: bool = False
-
-    def ranker(self) -> AsyncRanker:
-        return AsyncRanker(
-            self.store,
-            policy=self.policy,
-            positions=self.positions,
-            horizon=self.horizon,
-            window=self.window,
-            holdout=self.holdout,
-            retention=self.retention,
-            patience=self.patience,
-            seed=self.seed,
-            most_queries=self.max_queries,
-        )
-
-    def service(self) -> Service:
-        """The application of one process."""
-        keys = read_keys(Path(self.api_keys_file) if self.api_keys_file else None, os.environ)
-        local = is_loopback(self.host)
-        if not local and not keys and not self.insecure:
-            raise InputError(
-                f"{self.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
-                "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
-            )
-        return Service(
-            self.ranker(),
-            keys=keys,
-            rate=self.rate,
-            only_loopback=local,
-            log_requests=self.log_requests,
-            log_queries=self.log_queries,
-        )
-
-
-def serve(options: Options) -> None:
-    """Serve until told to stop."""
-    if options.workers < 1:
-        raise InputError(f"--workers must be at least 1, found {options.workers}")
-    if options.rate is not None and not 0 < options.rate < math.inf:
-        raise InputError(f"--rate must be more than 0 requests a second, found {options.rate}")
-    if options.workers > 1 and options.store.startswith("sqlite:"):
+def make_service(settings: ServiceSettings) -> Service:
+    """The application of one process."""
+    keys = read_keys(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    local = is_loopback(settings.host)
+    if not local and not keys and not settings.insecure:
         raise InputError(
-            f"a SQLite store serves one worker, found --workers {options.workers}: leave --workers out, or use "
-            "--store postgresql://... for many"
+            f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
+            "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
         )
-    with listen(options.host, options.port) as listener:
-        service = (
-            options.service()
-        )  # with several workers too, so that what is wrong with the options is said here
-        if options.workers == 1:
+    return Service(
+        AsyncRanker(settings.store, **settings.for_ranker()),
+        keys=keys,
+        rate=settings.rate,
+        only_loopback=local,
+        log_requests=settings.log_requests,
+        log_queries=settings.log_queries,
+    )
+
+
+def serve(settings: ServiceSettings) -> None:
+    """Serve until told to stop."""
+    with listen(settings.host, settings.port) as listener:
+        service = make_service(settings)  # with several workers too, so that what is wrong is said here
+        if settings.workers == 1:
             server = make_server(service)
-            _announce(options, listener)
+            _announce(settings, listener)
             server.run(sockets=[listener])
             return
         asyncio.run(service.api.ranker.close())
         with tempfile.TemporaryDirectory() as shared:
             os.environ[metrics.SHARED] = shared
-            _supervise(options, listener)
+            _supervise(settings, listener)
 
 
 def make_server(service: Service) -> "_Server":
     """What runs a service. From now on to be stopped is no failure."""
-    server = _Server(_config(service))
+    server = _Server(config(service))
 
     def stop(sig: int, frame: FrameType | None) -> None:
         # comes before uvicorn listens to signals, or when it raises one again after all is done
@@ -129,7 +80,7 @@ def make_server(service: Service) -> "_Server":
     return server
 
 
-def _supervise(options: Options, listener: socket.socket) -> None:
+def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
     """Keep as many workers as there should be, until told to stop; then stop them all."""
     stopping = False
 
@@ -138,15 +89,15 @@ def _supervise(options: Options, listener: socket.socket) -> None:
         stopping = True
 
     def start() -> SpawnProcess:
-        process = context.Process(target=_work, args=(options, listener))
+        process = context.Process(target=_work, args=(settings, listener))
         process.start()
         return process
 
     context = get_context("spawn")
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    _announce(options, listener)
-    workers = [start() for _ in range(options.workers)]
+    _announce(settings, listener)
+    workers = [start() for _ in range(settings.workers)]
     while not stopping:
         wait([worker.sentinel for worker in workers], timeout=_LOOK)
         for k, worker in enumerate(workers):
@@ -160,10 +111,10 @@ def _supervise(options: Options, listener: socket.socket) -> None:
         worker.join()
 
 
-def _work(options: Options, listener: socket.socket) -> None:
+def _work(settings: ServiceSettings, listener: socket.socket) -> None:
     """One of several workers. It ends with the process that started it, however that ended."""
     log.set_up()
-    service = options.service()
+    service = make_service(settings)
     threading.Thread(target=_follow_parent, daemon=True).start()
     make_server(service).run(sockets=[listener])
 
@@ -175,7 +126,7 @@ def _follow_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _config(service: Service) -> uvicorn.Config:
+def config(service: Service) -> uvicorn.Config:
     return uvicorn.Config(
         service,
         loop="uvloop",
@@ -210,13 +161,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _announce(options: Options, listener: socket.socket) -> None:
-    host = f"[{options.host}]" if ":" in options.host else options.host
+def _announce(settings: ServiceSettings, listener: socket.socket) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{listener.getsockname()[1]}"
     print(
-        f"clickbandit serves {url} from {_without_secrets(options.store)} with {options.policy}; for example:"
+        f"clickbandit serves {url} from {_without_secrets(settings.store)} with {settings.policy}; for example:"
     )
-    key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or options.api_keys_file else ""
+    key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or settings.api_keys_file else ""
     print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')
     print(f"  curl {url}/v1/queries{key}")
     print(f"{url}/ is a page that shows what is learned.")

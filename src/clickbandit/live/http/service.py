@@ -12,74 +12,43 @@ import os
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
 from clickbandit.errors import InputError
-from clickbandit.live import log
-from clickbandit.live.auth import Keys, Rates, is_loopback
-from clickbandit.live.endpoints import JSON, Api, Endpoint
-from clickbandit.live.files import page_files
-from clickbandit.live.messages import Problem
-from clickbandit.live.metrics import Metrics
-from clickbandit.live.openapi import document
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.stream import Stream, Streams
-from clickbandit.live.types import Conflict, LimitReached, StoreError, Unknown
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http import log
+from clickbandit.live.http.auth import Keys, Rates
+from clickbandit.live.http.endpoints import JSON, Api, Endpoint
+from clickbandit.live.http.files import page_files
+from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.openapi import document
+from clickbandit.live.http.reading import (
+    Headers,
+    Message,
+    Receive,
+    check_browser,
+    read_body,
+    read_name,
+    read_parameters,
+)
+from clickbandit.live.http.refusals import Refused, problem, refusal
+from clickbandit.live.http.stream import Stream, Streams
+from clickbandit.live.values import StoreError
 
-MOST_BYTES = 2**21
-"""In a body."""
-MOST_REQUESTS = 1000
+MAX_REQUESTS = 1000
 """At the same time, so that memory is bounded when the store cannot keep up."""
-_SLOW_BODY = 30.0
-"""Seconds that a body may take to arrive."""
 _JSON = JSON.encode()
 _PROBLEM = b"application/problem+json"
+_REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
 _NOTHING: tuple[tuple[bytes, bytes], ...] = ()
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Refused(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: int, detail: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-        self.status = status
-        self.detail = detail
-        self.headers = headers
-
-
-class _Headers:
-    """The headers of a request that matter, each at most once."""
-
-    __slots__ = ("authorization", "host", "kind", "length", "origin", "request_id")
-
-    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        self.authorization = self.host = self.kind = self.length = self.origin = self.request_id = b""
-        for name, value in pairs:
-            attribute = _HEADERS.get(name)
-            if attribute is not None:
-                setattr(self, attribute, value)
-
-
-_HEADERS = {
-    b"authorization": "authorization",
-    b"content-length": "length",
-    b"content-type": "kind",
-    b"host": "host",
-    b"origin": "origin",
-    b"x-request-id": "request_id",
-}
-_REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
 
 
 class _Route(NamedTuple):
@@ -111,7 +80,7 @@ class Service:
     ) -> None:
         self.metrics = Metrics()
         self._keys = keys or Keys(())
-        self.api = api(ranker, self.metrics, Streams(lambda error: _problem(_refusal(error))))
+        self.api = api(ranker, self.metrics, Streams(lambda error: problem(refusal(error))))
         self.api.document = _encode(document(self.api.endpoints(), keys=bool(self._keys)))
         self._files = page_files(demo=type(self.api) is not Api)
         self._rates = Rates(rate) if rate else None
@@ -159,7 +128,7 @@ class Service:
                 ):
                     methods = found
                     given = [s for part, s in zip(pattern, segments, strict=True) if part is None]
-                    names = [_text(name) for name in given]
+                    names = [read_name(name) for name in given]
                     break
             else:
                 raise Refused(404, "there is nothing here: /openapi.json describes what there is")
@@ -184,7 +153,7 @@ class Service:
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        headers = _Headers(scope["headers"])
+        headers = Headers(scope["headers"])
         request_id = headers.request_id
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = f"{self._boot}-{next(self._numbers):x}".encode()
@@ -202,32 +171,21 @@ class Service:
             body = answer if isinstance(answer, bytes) else _encode(answer)
             content_type = route.content_type
         except Exception as error:
-            refused = _refusal(error)
+            refused = refusal(error)
             status, extra, content_type = refused.status, refused.headers, _PROBLEM
-            body = _encode(_problem(refused))
+            body = _encode(problem(refused))
             if status == 500:
                 trace = "".join(traceback.format_exception(error))
                 log.write("error", event="failure", request_id=request_id.decode(), traceback=trace)
         finally:
             self._running -= 1
-        await send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [
-                    (b"content-type", content_type),
-                    (b"content-length", str(len(body)).encode()),
-                    (b"x-request-id", request_id),
-                    (b"cache-control", b"no-store"),
-                    (b"x-content-type-options", b"nosniff"),
-                    *extra,
-                ],
-            }
-        )
+        length = (b"content-length", str(len(body)).encode())
+        start = {"status": status, "headers": [*_headers(content_type, request_id), length, *extra]}
+        await send({"type": "http.response.start", **start})
         await send({"type": "http.response.body", "body": body})
         seconds = time.perf_counter() - started
-        name = route.endpoint.path if route else "none"
-        self.metrics.answered(name, status, seconds)
+        path = route.endpoint.path if route else "none"
+        self.metrics.answered(path, status, seconds)
         if self._log_requests:
             fields = {"key": owner} if owner else {}
             if self._log_queries and names:
@@ -237,7 +195,7 @@ class Service:
                 event="request",
                 request_id=request_id.decode(),
                 method=scope["method"],
-                path=name,
+                path=path,
                 status=status,
                 seconds=round(seconds, 6),
                 **fields,
@@ -248,13 +206,8 @@ class Service:
     ) -> None:
         """Send messages until whoever gets them is gone."""
         self.metrics.opened(route.endpoint.path)
-        headers = [
-            (b"content-type", route.content_type),
-            (b"x-request-id", request_id),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),  # else proxies would keep messages until there are many
-            (b"x-content-type-options", b"nosniff"),
-        ]
+        unbuffered = (b"x-accel-buffering", b"no")  # else proxies would keep messages until there are many
+        headers = [*_headers(route.content_type, request_id), unbuffered]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         gone = asyncio.create_task(_until_gone(receive))
         async with aclosing(stream.messages) as messages:
@@ -265,12 +218,12 @@ class Service:
         gone.cancel()
         await send({"type": "http.response.body", "body": b""})
 
-    def _admit(self, route: _Route, headers: _Headers, now: float) -> str | None:
+    def _admit(self, route: _Route, headers: Headers, now: float) -> str | None:
         """Whose request it is, if it may come in."""
         if route.endpoint.open:
             return None
         if self._guard_browsers:
-            _check_browser(headers)
+            check_browser(headers)
         owner = None
         if self._keys:
             owner = self._keys.owner(headers.authorization)
@@ -288,21 +241,21 @@ class Service:
                     f"too many requests: try again in {wait:.3f} seconds",
                     ((b"retry-after", str(math.ceil(wait)).encode()),),
                 )
-        if self._running > MOST_REQUESTS:
-            raise StoreError(f"{MOST_REQUESTS:,} requests are being answered already")
+        if self._running > MAX_REQUESTS:
+            raise StoreError(f"{MAX_REQUESTS:,} requests are being answered already")
         return owner
 
     async def _ask(
-        self, route: _Route, names: list[str], scope: Message, headers: _Headers, receive: Receive
+        self, route: _Route, names: list[str], scope: Message, headers: Headers, receive: Receive
     ) -> Any:
         handler = route.endpoint.handler
         if route.parameters is not None:
-            return await handler(self.api, *names, _parameters(scope["query_string"], route.parameters))
+            return await handler(self.api, *names, read_parameters(scope["query_string"], route.parameters))
         if scope["query_string"] and not route.endpoint.open:
             raise InputError("this takes no parameters in its address")
         if route.decode is None:
             return await handler(self.api, *names)
-        body = await _read_body(headers, receive)
+        body = await read_body(headers, receive)
         if not body and route.empty is not None:
             return await handler(self.api, *names, route.empty)
         if headers.kind.partition(b";")[0].strip().lower() != _JSON:
@@ -331,99 +284,16 @@ class Service:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _text(encoded: bytes) -> str:
-    try:
-        return unquote_to_bytes(encoded).decode()
-    except UnicodeDecodeError:
-        raise Refused(404, "a name in an address must be UTF-8, percent-encoded") from None
-
-
-def _parameters(query_string: bytes, kind: Any) -> Any:
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20
-        )
-    except ValueError as error:
-        raise InputError(f"the parameters in the address cannot be read: {error}") from None
-    given = dict(pairs)
-    if len(given) < len(pairs):
-        raise InputError("each parameter may be given once")
-    try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the parameters must be as /openapi.json says: {error}") from None
-
-
-async def _read_body(headers: _Headers, receive: Receive) -> bytes:
-    length = headers.length
-    if length and (not length.isdigit() or len(length) > 15 or int(length) > MOST_BYTES):
-        raise _too_large()
-    message = await receive() if length else await _patiently(receive)
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
-        message = await _patiently(receive)
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body broke off")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MOST_BYTES:
-            raise _too_large()
-    return b"".join(parts)
-
-
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _patiently(receive: Receive) -> Message:
-    try:
-        async with asyncio.timeout(_SLOW_BODY):
-            return await receive()
-    except TimeoutError:
-        raise Refused(
-            408, f"the body did not arrive within {_SLOW_BODY:g} seconds", ((b"connection", b"close"),)
-        ) from None
-
-
-def _too_large() -> Refused:
-    return Refused(413, f"a body may have at most {MOST_BYTES:,} bytes: send it in parts")
-
-
-def _check_browser(headers: _Headers) -> None:
-    """Without keys a page that someone here looks at must not be able to ask: neither from its own origin, nor by a
-    name of its own that it makes mean this machine."""
-    host = headers.host.decode("latin-1")
-    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-    if host and not is_loopback(name):
-        raise Refused(
-            403, "without API keys only this machine is served, under the name localhost or its address"
-        )
-    if headers.origin and headers.origin.partition(b"://")[2] != headers.host:
-        raise Refused(403, "without API keys no web page of another origin is served")
-
-
-def _problem(refused: Refused) -> Problem:
-    return Problem(HTTPStatus(refused.status).phrase, refused.status, refused.detail)
-
-
-def _refusal(error: Exception) -> Refused:
-    """How an error is answered."""
-    match error:
-        case Refused():
-            return error
-        case Conflict():
-            return Refused(409, str(error))
-        case Unknown():
-            return Refused(404, str(error))
-        case LimitReached():
-            return Refused(403, str(error))
-        case InputError():
-            return Refused(422, str(error))
-        case StoreError():
-            return Refused(503, str(error), ((b"retry-after", b"1"),))
-    return Refused(500, "the service failed: its log says why")
+def _headers(content_type: bytes, request_id: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """Of every answer."""
+    return (
+        (b"content-type", content_type),
+        (b"x-request-id", request_id),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    )

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from clickbandit.live.types import StoreError
+from clickbandit.live.values import StoreError
 
-MOST_STREAMS = 100
+MAX_STREAMS = 100
 """In one process."""
 _EVERY = 1.0
 """Seconds between two messages at least."""
@@ -60,8 +60,8 @@ class Streams:
 
     def open(self, key: Any, work_out: Callable[[], Awaitable[Any]]) -> Stream:
         """Follow what `work_out` gives; the same key is the same view."""
-        if self._open >= MOST_STREAMS:
-            raise StoreError(f"{MOST_STREAMS} pages are open already")
+        if self._open >= MAX_STREAMS:
+            raise StoreError(f"{MAX_STREAMS} pages are open already")
         return Stream(self._follow(key, work_out))
 
     async def _follow(self, key: Any, work_out: Callable[[], Awaitable[Any]]) -> AsyncGenerator[bytes, None]:

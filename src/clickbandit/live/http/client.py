@@ -1,4 +1,4 @@
-"""`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with the standard library alone."""
+"""`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
 
 import http.client
 import os
@@ -7,14 +7,13 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from clickbandit.errors import InputError
-from clickbandit.live import messages
-from clickbandit.live.messages import from_message
+from clickbandit.live.http import messages
 from clickbandit.live.requests import (
     Click,
     RankRequest,
@@ -23,8 +22,8 @@ from clickbandit.live.requests import (
     click_request,
     rank_request,
 )
-from clickbandit.live.types import (
-    MOST_NAME,
+from clickbandit.live.values import (
+    MAX_NAME,
     Conflict,
     Event,
     LimitReached,
@@ -47,7 +46,7 @@ _IDLE = 30.0
 """Seconds after which a connection is not used again; the service closes it after twice as many."""
 _PAUSE = 0.05
 """Seconds before the second attempt; twice as many before each further one."""
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 """Of events that are sent at once."""
 _ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
 
@@ -131,15 +130,15 @@ class Client:
 
     def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
-        return cast(Settlement, self._end(id, "settle"))
+        return self._end(id, "settle")
 
     def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: its place in learning is given to another."""
-        return cast(Settlement, self._end(id, "void"))
+        return self._end(id, "void")
 
-    def _end(self, id: str, how: str) -> Any:
+    def _end(self, id: str, how: str) -> Settlement:
         path = f"/v1/impressions/{_quoted(check_name(id, 'id'))}/{how}"
-        return from_message(self._call("POST", path, messages.Settlement))
+        return self._call("POST", path, Settlement)
 
     def queries(
         self,
@@ -156,23 +155,22 @@ class Client:
             f"/v1/queries?search={_quoted(search)}&sort={_quoted(sort)}&descending={str(descending).lower()}"
             f"&limit={limit}&offset={offset}{f'&state={_quoted(state)}' if state else ''}"
         )
-        return cast(QueryPage, from_message(self._call("GET", path, messages.QueryPage)))
+        return self._call("GET", path, QueryPage)
 
     def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
-        return cast(QueryDetail, from_message(self._call("GET", _of(query), messages.QueryDetail)))
+        return self._call("GET", _of(query), QueryDetail)
 
     def history(self, query: str) -> QueryHistory:
         """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
-        path = f"{_of(query)}/history"
-        return cast(QueryHistory, from_message(self._call("GET", path, messages.QueryHistory)))
+        return self._call("GET", f"{_of(query)}/history", QueryHistory)
 
     def freeze(self, query: str) -> QuerySummary:
         """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
         return self._change(query, "freeze")
 
     def unfreeze(self, query: str) -> QuerySummary:
-        """Learn on from where it was."""
+        """Resume learning from where it was."""
         return self._change(query, "unfreeze")
 
     def reset(
@@ -192,9 +190,7 @@ class Client:
         return self._change(query, "reset", _encode(body), repeatable=False)
 
     def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
-        path = f"{_of(query)}/{what}"
-        found = self._call("POST", path, messages.QuerySummary, body, repeatable=repeatable)
-        return cast(QuerySummary, from_message(found))
+        return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)
 
     def verify(self, query: str) -> bool:
         """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
@@ -202,11 +198,11 @@ class Client:
 
     def stats(self) -> Stats:
         """Counts of everything."""
-        return cast(Stats, from_message(self._call("GET", "/v1/stats", messages.Stats)))
+        return self._call("GET", "/v1/stats", Stats)
 
     def operations(self) -> Operations:
         """The store's size, what was forgotten, and how late clicks come."""
-        return cast(Operations, from_message(self._call("GET", "/v1/health", messages.Health).operations))
+        return self._call("GET", "/v1/health", messages.Health).operations
 
     def ping(self) -> None:
         """Raise a `StoreError` unless the service is there and its store works."""
@@ -307,8 +303,8 @@ def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:
     part: list[bytes] = []
     size = 0
     for click in clicks:
-        event = _encode(messages.Event(click.impression, click.item, click.event_id, click.timestamp))
-        if size + len(event) > _MOST_BYTES:
+        event = _encode(messages.EventBody(click.impression, click.item, click.event_id, click.timestamp))
+        if size + len(event) > _MAX_BYTES:
             yield b'{"events":[%b]}' % b",".join(part)
             part, size = [], 0
         part.append(event)
@@ -322,7 +318,7 @@ def _verdict(result: messages.EventResult) -> Verdict:
 
 
 def _of(query: str) -> str:
-    return f"/v1/queries/{_quoted(check_name(query, 'query', MOST_NAME))}"
+    return f"/v1/queries/{_quoted(check_name(query, 'query', MAX_NAME))}"
 
 
 def _quoted(name: str) -> str:

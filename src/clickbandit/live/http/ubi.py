@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 
 from clickbandit.errors import InputError
-from clickbandit.live.types import Event
+from clickbandit.live.values import Event
 
 Click = Literal["click", "click_through"]
 """The actions that are clicks. Others (impressions, purchases, ..) are not learned from."""

@@ -1,21 +1,23 @@
-"""What the live ranker takes and gives: the same values embedded, asynchronous and over HTTP.
+"""What the live ranker takes and gives, stated once: the same values embedded, asynchronous and over HTTP.
 
 Times are `datetime` in UTC here and RFC 3339 in JSON; positions are counted from 1; items and queries are the names
-that the caller gave them. Values are NamedTuples, so that making one costs next to nothing.
+that the caller gave them. What every request makes (`Shown`, `Event`, `Verdict`) is a NamedTuple, so that making one
+costs next to nothing, and has its own shape in JSON (`http.messages`). The others travel as they are: the text under
+a field is its description in `/openapi.json`.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from clickbandit.errors import InputError
-from clickbandit.intervals import Interval
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 """Items in one request."""
-MOST_POSITIONS = 50
-MOST_NAME = 1000
+MAX_POSITIONS = 50
+MAX_NAME = 1000
 """Characters in the name of a query."""
-MOST_ID = 200
+MAX_ID = 200
 """Characters in the name of an item, an impression or an event."""
 
 Source = Literal["policy", "holdout", "rules", "frozen", "fallback"]
@@ -30,7 +32,7 @@ counted but too late to learn from; its impression is not known; or it cannot be
 Outcome = Literal["pending", "settled", "void"]
 State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
 """How far a query is: all items are still compared with each other; they are divided into groups, or some are out;
-its list is final; it shows one list and learns nothing; or nothing can be learned (see `store.STUCK_AFTER`)."""
+its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.contract.STUCK_AFTER`)."""
 SortKey = Literal["query", "impressions", "clicks", "updated"]
 
 
@@ -97,7 +99,8 @@ class Verdict(NamedTuple):
     reason: str | None = None
 
 
-class Settlement(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Settlement:
     """How an impression ended."""
 
     id: str
@@ -106,8 +109,9 @@ class Settlement(NamedTuple):
     """The items that were clicked in time, in the order shown."""
 
 
-class QuerySummary(NamedTuple):
-    """One query in a list of them: its settings and its counts."""
+@dataclass(frozen=True, slots=True)
+class QuerySummary:
+    """One query: its settings and its counts."""
 
     query: str
     policy: str
@@ -118,6 +122,9 @@ class QuerySummary(NamedTuple):
     items: int
     frozen: bool
     state: State
+    """exploring: all items are still compared with each other. splitting: they are divided into groups, or some are
+    out. settled: the list is final. frozen: one list is shown and nothing is learned. stuck: nothing was learned from
+    the last 200 impressions, or from 1,000 without a click."""
     created_at: datetime
     updated_at: datetime
     """When an impression was last shown."""
@@ -127,47 +134,57 @@ class QuerySummary(NamedTuple):
     """Impressions that the policy learned from since it last started afresh."""
     settled: int
     voided: int
+    pending: int
+    """Impressions that are neither settled nor void yet."""
     clicks: int
     """Clicks of settled impressions, at most one for an item in an impression."""
     late: int
     """Clicks that came after settlement."""
     past_horizon: bool
-    """Whether more impressions were learned from than the horizon that set the policy's constants. Learning goes on."""
-
-    @property
-    def pending(self) -> int:
-        """Impressions that are not settled or void yet."""
-        return self.impressions - self.settled - self.voided
+    """Whether more impressions were learned from than the horizon, which sets constants only: learning continues."""
 
 
-class QueryPage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueryPage:
     """Some of the queries, and how many there are that match."""
 
     queries: list[QuerySummary]
     total: int
 
 
-class Arm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
     """Clicks of one side of the holdout comparison."""
 
     impressions: int
     """Settled ones."""
     clicks: int
-    per_impression: Interval
-    """Clicks per impression, with a 95% interval."""
+    per_impression: Estimate
+    """Clicks per impression."""
 
 
-class Holdout(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Holdout:
     """The given order against the rest, over impressions that were shown while a share was held out."""
 
     treated: Arm
     """Every impression that was not held out, whatever its list came from."""
     held_out: Arm
-    difference: Interval
-    """Clicks per impression, treated minus held out, with a 95% interval."""
+    difference: Estimate
+    """Clicks per impression, treated minus held out."""
 
 
-class QueryDetail(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueryDetail:
     """What has been learned about a query."""
 
     summary: QuerySummary
@@ -176,7 +193,11 @@ class QueryDetail(NamedTuple):
     best: list[str]
     """The list that it would show if it stopped exploring now; for a frozen query the list that it shows."""
     learned: dict[str, Any]
-    """What the policy says of its state (its `describe`), with the names of the items; empty if it says nothing."""
+    """What the policy says of its state (its `describe`), with the names of the items; every part may be missing.
+    items: by item, how often it was observed and clicked, its estimate, the interval from low to high, whether it is
+    eliminated. groups: batches of items, their positions first to last, their stage, and at_least: how many more
+    impressions at least until the group can change. next_decision: the same for the whole query. settled: whether
+    nothing can change any more."""
     generation: int
     """How often learning started afresh."""
     records: int
@@ -185,7 +206,8 @@ class QueryDetail(NamedTuple):
     """None until both sides have two settled impressions."""
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Frame:
     """How the items of a query were grouped from a moment on."""
 
     at: datetime
@@ -198,7 +220,8 @@ class Frame(NamedTuple):
     eliminated: list[str]
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Point:
     """How many impressions of a query had settled at a moment, and with how many clicks."""
 
     at: datetime
@@ -206,7 +229,8 @@ class Point(NamedTuple):
     clicks: int
 
 
-class PastImpression(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PastImpression:
     """A list that was shown."""
 
     id: str
@@ -217,7 +241,8 @@ class PastImpression(NamedTuple):
     outcome: Outcome
 
 
-class QueryHistory(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class QueryHistory:
     """How a query came to know what it knows."""
 
     frames: list[Frame]
@@ -231,7 +256,8 @@ class QueryHistory(NamedTuple):
     """The last ones, the latest first, if they are among the last of all queries."""
 
 
-class Delays(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Delays:
     """How long after their lists the last clicks arrived, in seconds."""
 
     clicks: int
@@ -243,8 +269,9 @@ class Delays(NamedTuple):
     """A window that would have caught 99%, if the one in use did not."""
 
 
-class Operations(NamedTuple):
-    """What whoever runs a ranker looks at."""
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The store's size, what was forgotten, and how late clicks come: for whoever runs a ranker."""
 
     window: float
     """Seconds after which an impression settles, unless its query has a window of its own."""
@@ -256,13 +283,16 @@ class Operations(NamedTuple):
     pruned: int
     """Rows forgotten since this ranker was started."""
     failures: int
+    """Batches of operations that the store refused."""
     events: dict[EventVerdict, int]
+    """Events, by verdict."""
     delays: Delays | None
     """None while there are no clicks."""
 
 
-class Stats(NamedTuple):
-    """What a ranker did. Counts in the first block are those of the store; the others are since this one started."""
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of everything: in the first block those of the store, in the second those since this process started."""
 
     queries: int
     past_horizon: int
@@ -282,6 +312,7 @@ class Stats(NamedTuple):
     ranked: dict[Source, int]
     """Lists served, by how they were made; "fallback" counts those that the store's failure left as they were given."""
     events: dict[EventVerdict, int]
+    """Events, by verdict."""
     failures: int
     """Batches of operations that the store refused."""
     batches: int

@@ -8,33 +8,36 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from clickbandit.errors import InputError
-from clickbandit.live import metrics, types, ubi
-from clickbandit.live.messages import (
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http import metrics, ubi
+from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
     Health,
     Latency,
     QueriesParameters,
-    QueryDetail,
-    QueryHistory,
-    QueryPage,
-    QuerySummary,
     RankAnswer,
     RankBody,
     Ready,
     ResetBody,
-    Settlement,
-    Stats,
     StreamParameters,
     Verification,
     judged,
     ranked,
-    to_message,
 )
-from clickbandit.live.metrics import Metrics
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.stream import Streams
-from clickbandit.live.types import Event, StoreError, Verdict
+from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.stream import Streams
+from clickbandit.live.values import (
+    Event,
+    QueryDetail,
+    QueryHistory,
+    QueryPage,
+    QuerySummary,
+    Settlement,
+    Stats,
+    StoreError,
+    Verdict,
+)
 
 _PATIENCE = 2.0
 """Seconds that the store may take to say that it is there."""
@@ -89,14 +92,14 @@ def endpoint(
 # --- events -------------------------------------------------------------------------------------------------
 
 
-class _Apart(msgspec.Struct, forbid_unknown_fields=True):
-    """Events that are to be looked at one by one."""
+class _Unread(msgspec.Struct, forbid_unknown_fields=True):
+    """Events that are to be read one by one."""
 
     events: list[msgspec.Raw]
 
 
 _in_order = msgspec.json.Decoder(EventsBody)
-_apart = msgspec.json.Decoder(_Apart)
+_one_by_one = msgspec.json.Decoder(_Unread)
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -110,7 +113,7 @@ def read_events(body: bytes) -> list[Any]:
             for event in _in_order.decode(body).events
         ]
     except msgspec.ValidationError:
-        return [_read_event(raw) for raw in _apart.decode(body).events]
+        return [_read_event(raw) for raw in _one_by_one.decode(body).events]
 
 
 def _read_event(raw: msgspec.Raw) -> Any:
@@ -175,12 +178,12 @@ class Api:
     @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
     async def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
-        return to_message(await self.ranker.settle(id))  # type: ignore[no-any-return]
+        return await self.ranker.settle(id)
 
     @endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
     async def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: give its place in learning to another."""
-        return to_message(await self.ranker.void(id))  # type: ignore[no-any-return]
+        return await self.ranker.void(id)
 
     # --- queries --------------------------------------------------------------------------------------------
 
@@ -193,34 +196,34 @@ class Api:
         given = {name: getattr(parameters, name) for name in QueriesParameters.__struct_fields__}
         if parameters.state is msgspec.UNSET:
             given["state"] = None
-        return to_message(await self.ranker.queries(**given, flush=flush))  # type: ignore[no-any-return]
+        return await self.ranker.queries(**given, flush=flush)
 
     @endpoint("GET", "/v1/queries/{query}", 404)
     async def query(self, query: str) -> QueryDetail:
         """Say what has been learned about a query."""
-        return to_message(await self.ranker.query(query))  # type: ignore[no-any-return]
+        return await self.ranker.query(query)
 
     @endpoint("GET", "/v1/queries/{query}/history", 404)
     async def history(self, query: str) -> QueryHistory:
         """Say how it came to be learned: groups of items over time, clicks over time, the last impressions."""
-        return to_message(await self.ranker.history(query))  # type: ignore[no-any-return]
+        return await self.ranker.history(query)
 
     @endpoint("POST", "/v1/queries/{query}/freeze", 404)
     async def freeze(self, query: str) -> QuerySummary:
         """Show the best list known, as it is now, and learn from none that is shown meanwhile."""
-        return to_message(await self.ranker.freeze(query))  # type: ignore[no-any-return]
+        return await self.ranker.freeze(query)
 
     @endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
     async def unfreeze(self, query: str) -> QuerySummary:
-        """Learn on from where it was."""
-        return to_message(await self.ranker.unfreeze(query))  # type: ignore[no-any-return]
+        """Resume learning from where it was."""
+        return await self.ranker.unfreeze(query)
 
     @endpoint("POST", "/v1/queries/{query}/reset", 403)
     async def reset(self, query: str, body: ResetBody) -> QuerySummary:
         """Start afresh, with settings of the query's own; also before its first use."""
         if body.policy is not None and ".py" in body.policy:
             raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
-        return to_message(await self.ranker.reset(query, **msgspec.structs.asdict(body)))  # type: ignore[no-any-return]
+        return await self.ranker.reset(query, **msgspec.structs.asdict(body))
 
     @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
@@ -232,12 +235,12 @@ class Api:
     @endpoint("GET", "/v1/stats")
     async def stats(self) -> Stats:
         """Count everything."""
-        return to_message(await self.ranker.stats())  # type: ignore[no-any-return]
+        return await self.ranker.stats()
 
     @endpoint("GET", "/v1/health")
     async def health(self) -> Health:
         """Say how the service does: latency, errors, the store's size, and how late clicks come."""
-        operations = to_message(await self.ranker.operations())
+        operations = await self.ranker.operations()
         requests, refused, failed = self.metrics.answers()
         fallbacks = (await self.ranker.stats(flush=False)).ranked.get("fallback", 0)
         latency = [Latency(*entry) for entry in self.metrics.latency()]
@@ -255,7 +258,7 @@ class Api:
 
                 async def overview() -> Any:
                     return {
-                        "stats": to_message(await self.ranker.stats(flush=False)),
+                        "stats": await self.ranker.stats(flush=False),
                         "page": await self._page(parameters, flush=False),
                     }
 
@@ -265,7 +268,7 @@ class Api:
                 async def one_query() -> Any:
                     return {
                         "detail": await self.query(parameters.query),
-                        "history": to_message(await self.ranker.history(parameters.query, flush=False)),
+                        "history": await self.ranker.history(parameters.query, flush=False),
                     }
 
                 return one_query
@@ -276,7 +279,7 @@ class Api:
     @endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
     async def prometheus(self) -> bytes:
         """Give the metrics that Prometheus reads."""
-        stats: types.Stats | None = None
+        stats: Stats | None = None
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()

@@ -11,7 +11,7 @@ from pathlib import Path
 from clickbandit.errors import InputError
 
 VARIABLE = "CLICKBANDIT_API_KEYS"
-_LEAST = 16
+_MIN_LENGTH = 16
 _ENTRY = re.compile(r"(?:(?P<name>[\w.-]{1,50}):)?(?P<key>[A-Za-z0-9._~+/-]+=*)", re.ASCII)
 
 
@@ -27,9 +27,9 @@ class Keys:
         self._names: dict[bytes, str] = {}
         for number, entry in enumerate(entries, 1):
             found = _ENTRY.fullmatch(entry)
-            if found is None or len(found["key"]) < _LEAST:
+            if found is None or len(found["key"]) < _MIN_LENGTH:
                 raise InputError(
-                    f"API key {number} must be KEY or NAME:KEY with a key of at least {_LEAST} letters, digits or "
+                    f"API key {number} must be KEY or NAME:KEY with a key of at least {_MIN_LENGTH} letters, digits or "
                     "-._~+/: python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
                 )
             name = found["name"] or f"key{number}"

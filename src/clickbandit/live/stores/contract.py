@@ -10,15 +10,14 @@ the transaction ends, in an order that makes deadlocks impossible (by name, say)
 events or the log of a query has locked that query. Queries are never deleted.
 
 Any failure is a `StoreError`; after it the engine rolls back and begins anew, so `begin` must reconnect where needed.
+`clickbandit.testing.check_store` holds a store to all this.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from clickbandit.errors import InputError
-from clickbandit.live.types import Outcome, SortKey, Source, State
+from clickbandit.live.values import Outcome, SortKey, Source, State
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
 PENDING, SETTLED, VOID = range(3)
@@ -30,10 +29,6 @@ STUCK_AFTER = 200
 """Impressions in a row that ended without anything learned from them."""
 SILENT_AFTER = 1000
 """Impressions learned from, and not one click."""
-STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
-    when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
-    when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
-"""A query's state in SQL, as `views.state` has it in Python."""
 
 
 @dataclass(slots=True)
@@ -78,7 +73,7 @@ class QueryRow:
 
 
 QUERY_COLUMNS = tuple(QueryRow.__dataclass_fields__)
-"""In the order of the fields; the store's table has the same."""
+"""In the order of the fields; a table of queries has the same."""
 
 
 @dataclass(slots=True)
@@ -100,7 +95,7 @@ class ImpressionRow:
     propensities: bytes | None
     """As 64-bit floats; None where they are all 1, b"" where the policy states none."""
     learning: bytes | None
-    """What the learner needs to learn from it: see `engine`. None if it does not."""
+    """What the learner needs to learn from it: see `transaction`. None if it does not."""
     outcome: int = PENDING
     clicks: int = 0
     """By position: a bit that is 1 if its item was clicked in time."""
@@ -191,13 +186,13 @@ class Store(Protocol):
         """The ids of pending impressions that expired, the earliest first; another process may hold some already."""
 
     def lock(
-        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], most: int
+        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
         """Lock the queries of these names and those of these impressions, and read both.
 
         The `new` queries, which are among the names, are made if they do not exist, as long as there are fewer than
-        `most` queries (counted at least about). Rows are read after the lock is held; names and ids that do not exist
-        are left out.
+        `max_queries` of them (counted at least about). Rows are read after the lock is held; names and ids that do
+        not exist are left out.
         """
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
@@ -213,7 +208,7 @@ class Store(Protocol):
         """The history of a query, if it has one."""
 
     def save(self, changes: Changes) -> None:
-        """Write everything."""
+        """Write everything. A new impression, event or log row whose id (key, number) exists is a `StoreError`."""
 
     def commit(self) -> None:
         """Make it last."""
@@ -270,7 +265,7 @@ class Listing(NamedTuple):
     offset: int = 0
 
 
-class Delays(NamedTuple):
+class ClickDelays(NamedTuple):
     """How long after their lists the last clicks came."""
 
     milliseconds: list[int]
@@ -288,7 +283,7 @@ class Reader(Protocol):
         """A query and its history."""
 
     def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
-        """The last impressions of a query, the latest first, of so many last ones of all queries."""
+        """The last impressions of a query, the latest first, if they are `among` the last ones of all queries."""
 
     def totals(self) -> Totals:
         """Sums over all queries."""
@@ -296,8 +291,8 @@ class Reader(Protocol):
     def states(self) -> dict[State, int]:
         """How many queries are in each state."""
 
-    def delays(self, among: int) -> Delays:
-        """Of so many of the last clicks."""
+    def delays(self, among: int) -> ClickDelays:
+        """Of the last clicks, `among` of them at most."""
 
     def oldest(self) -> int | None:
         """When the oldest impression was shown that is kept."""
@@ -307,21 +302,3 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Release the connection."""
-
-
-def open_store(url: str) -> Store:
-    """The store that a URL names."""
-    if url.startswith("sqlite:///"):
-        from clickbandit.live.sqlite import SqliteStore
-
-        return SqliteStore(Path(url.removeprefix("sqlite:///")))
-    if url.startswith(("postgresql://", "postgres://")):
-        from clickbandit.live.postgres import PostgresStore
-
-        return PostgresStore(url)
-    raise InputError(
-        "a store must be sqlite:///FILE, such as sqlite:///clicks.db, or postgresql://USER@HOST/DATABASE, "
-        f"found {url.partition('://')[0]}://..."
-        if "://" in url
-        else f"a store must be a URL such as sqlite:///clicks.db or postgresql://USER@HOST/DATABASE, found {url!r}"
-    )

@@ -16,7 +16,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from clickbandit.live.types import EventVerdict, Shown, Source, Stats, Verdict
+from clickbandit.live.values import EventVerdict, Shown, Source, Stats, Verdict
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a time for each series, which nobody reads
 

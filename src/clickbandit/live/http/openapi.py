@@ -1,14 +1,19 @@
 """The description of the service, made from its endpoints and the types of what they take and give."""
 
+import ast
+import inspect
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from clickbandit.live import ubi
-from clickbandit.live.endpoints import JSON, Endpoint, read_events
-from clickbandit.live.messages import Event, Impression, Problem, Query
+from clickbandit.live import values
+from clickbandit.live.http import ubi
+from clickbandit.live.http.endpoints import JSON, Endpoint, read_events
+from clickbandit.live.http.messages import EventBody, Impression, Problem, Query
 
 _ERRORS = {
     400: "The body is not JSON.",
@@ -32,13 +37,14 @@ _REFERENCE = "#/components/schemas/{name}"
 def document(endpoints: Iterable[Endpoint], *, keys: bool) -> dict[str, Any]:
     """An OpenAPI document, of a service that asks for keys or not."""
     endpoints = list(endpoints)
-    kinds = [Problem, Event, ubi.UbiEvent]
+    kinds = [Problem, EventBody, ubi.UbiEvent]
     for endpoint in endpoints:
         named = ("return", "parameters") if endpoint.decode else ("return", "parameters", "body")
         kinds += [kind for name, kind in endpoint.takes.items() if name in named]
     _, components = msgspec.json.schema_components(
         dict.fromkeys(kind for kind in kinds if kind is not bytes), ref_template=_REFERENCE
     )
+    _describe(components)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, components)
@@ -60,6 +66,18 @@ def document(endpoints: Iterable[Endpoint], *, keys: bool) -> dict[str, Any]:
             **({"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}} if keys else {}),
         },
     }
+
+
+def _describe(components: dict[str, Any]) -> None:
+    """Give the fields of values the text that stands under them in the source, if that is there."""
+    with suppress(OSError):
+        for node in ast.parse(inspect.getsource(values)).body:
+            if not isinstance(node, ast.ClassDef) or node.name not in components:
+                continue
+            for field, text in pairwise(node.body):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    said = " ".join(ast.literal_eval(text.value).replace("`", "").split())
+                    components[node.name]["properties"][ast.unparse(field.target)]["description"] = said
 
 
 def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +125,7 @@ def _error(status: int) -> dict[str, Any]:
 def _events() -> dict[str, Any]:
     """An event that is no event is no reason to refuse the others, so anything is taken for one."""
     others = {"description": "Anything else is given the verdict `invalid`, with the reason."}
-    events = {"type": "array", "items": {"anyOf": [_of(Event), _of(ubi.UbiEvent), others]}}
+    events = {"type": "array", "items": {"anyOf": [_of(EventBody), _of(ubi.UbiEvent), others]}}
     own = {
         "type": "object",
         "properties": {"events": events},
