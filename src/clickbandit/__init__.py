@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from clickbandit.click_models.mixture import MixtureModel as MixtureModel
     from clickbandit.click_models.pbm import PositionBasedModel as PositionBasedModel
     from clickbandit.errors import InputError as InputError
-    from clickbandit.logs.counting import count_log as count_log
-    from clickbandit.logs.fitting import fit as fit
+    from clickbandit.logs.count import count_log as count_log
+    from clickbandit.logs.fit import fit as fit
     from clickbandit.policies.base import Policy as Policy
     from clickbandit.policies.batchrank import BatchRank as BatchRank
     from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
@@ -50,8 +50,8 @@ _HOMES = {
     "CascadeModel": "click_models.cm",
     "PositionBasedModel": "click_models.pbm",
     "InputError": "errors",
-    "count_log": "logs.counting",
-    "fit": "logs.fitting",
+    "count_log": "logs.count",
+    "fit": "logs.fit",
     "Policy": "policies.base",
     "BatchRank": "policies.batchrank",
     "BubbleRank": "policies.bubblerank",

@@ -151,8 +151,7 @@ def _queries(
     from clickbandit.experiments.folder import QUERIES
     from clickbandit.experiments.manifest import MANIFEST, read_manifest
     from clickbandit.experiments.reproduction import SESSIONS, learn_queries
-    from clickbandit.logs import files
-    from clickbandit.logs.realistic import write_realistic_log
+    from clickbandit.logs import files, write_realistic_log
     from clickbandit.progress import progress_bar, reading_bar
     from clickbandit.queries import load_queries
 

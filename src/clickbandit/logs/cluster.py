@@ -54,7 +54,7 @@ def _count_file(path: str, kind: str, memory_limit: str | int, options: dict[str
 
     A worker with many threads still counts one file at a time, on all its cores and within one memory limit.
     """
-    from clickbandit.logs.counting import count_files
+    from clickbandit.logs.count import count_files
 
     if not Path(path).exists():
         raise InputError(

@@ -81,7 +81,7 @@ def write_sessions(
             if not name or forbidden.search(name):
                 raise InputError(f"{format} cannot hold the name {name!r} of query {entry.query}: change it")
     params = [law.params for law in models]
-    loop = specialise("clickbandit.logs.clicking", model=models[0].module, sources=models[0].sources)
+    loop = specialise("clickbandit.logs.kernels", model=models[0].module, sources=models[0].sources)
     often = _zipf(len(queries))
     often_list = {n: _zipf(n) for n in {len(orders) for orders in shown}}
     texts: dict[tuple[int, int, int], str] = {}

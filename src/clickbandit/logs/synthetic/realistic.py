@@ -22,7 +22,7 @@ from clickbandit.click_models.mixture import MixtureModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.logs.generating import write_sessions
+from clickbandit.logs.synthetic.generate import write_sessions
 from clickbandit.queries import Query
 
 EXAMINATION = (1.00, 0.96, 0.76, 0.59, 0.46, 0.39, 0.33, 0.28, 0.26, 0.27)
