@@ -9,7 +9,7 @@ import typer
 
 from clickbandit.cli._experiments import Cluster, Restart, Seed, Threads, stoppable
 from clickbandit.cli._shared import Positions, app, known_models, policy_list, whole_number
-from clickbandit.cli.logs import Format
+from clickbandit.cli.logs import Format, LogCommand
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DISCUSSION, GENERATED = "discussion", "log.tsv.gz"
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def reproduce(
     queries: Annotated[
         Path | None,

@@ -1,26 +1,28 @@
-"""Counting a log: files of any format, or a data frame."""
+"""Counting a log: files of any format, here or on a Dask cluster, or a data frame."""
 
-from collections.abc import Callable, Mapping, Sequence
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-import pyarrow as pa
-
+from clickbandit.cluster import connected, result_of, wait_for_worker
 from clickbandit.errors import InputError
-from clickbandit.logs import files, formats
-from clickbandit.logs.cluster import count_on_cluster
-from clickbandit.logs.counts import Counts
-from clickbandit.logs.item_counts import ItemCounts, count_items
-from clickbandit.logs.plain import columns_of, count_plain, source_of
+from clickbandit.logs import files
+from clickbandit.logs.counts import Counts, counts_in
+from clickbandit.logs.formats.base import Progress, ReadOptions, format_of, log_format
+from clickbandit.logs.formats.plain import read_frame
 from clickbandit.logs.reading import Reading
-from clickbandit.logs.tally import Database, close_tally, open_tally
-from clickbandit.logs.yandex import PARSE, YandexReader
+from clickbandit.logs.saved import saved_reading
+from clickbandit.logs.tally import Tally
 
 Log = str | PathLike[str] | Sequence[str | PathLike[str]] | Any
-"""A file, a glob, several of them, or a data frame (pandas, polars, Arrow)."""
-Progress = Callable[[int, int], None]
-"""Called with how many more bytes of files and how many more sessions were read."""
+"""A file, a glob pattern, several of them, or a data frame (pandas, polars, Arrow)."""
+_NO_SESSION = "files without a session"
+_one_at_a_time = Lock()
 
 
 def count_log(
@@ -35,9 +37,9 @@ def count_log(
 ) -> Counts:
     """Read a log and count it, within a memory limit whatever its size.
 
-    Without a format it is told from the first lines. `strict` stops at the first malformed line. With
+    Without a format, each file's first lines decide. `strict` stops at the first malformed line. With
     `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only). With
-    `cluster`, the address of a Dask scheduler, files are counted by its workers, with the same result.
+    `cluster`, the address of a Dask scheduler, its workers count the files, with the same result.
 
     >>> import pandas
     >>> log = pandas.DataFrame({"query": ["q", "q"], "list": ["a b", "a b"], "clicks": ["1 0", "0 0"]})
@@ -48,129 +50,124 @@ def count_log(
     1
     """
     if format is not None:
-        formats.check_format(format)
-    if _is_frame(log):
+        log_format(format)
+    if hasattr(log, "__arrow_c_stream__") or hasattr(log, "collect_schema"):
         if cluster:
             raise InputError("expected files to count on a cluster, found a data frame: count it here")
-        return _count_frame(log, strict, memory_limit)
+        tally = Tally(memory_limit)
+        counts = counts_in(tally, read_frame(log, tally, "the data frame", strict))
+        return _usable(counts, "the data frame", "a plain log")
     paths = files.find(log)
-    kinds = {path: _format_of(path, format) for path in paths if path.stat().st_size}
+    kinds = {path: format_of(path, format) for path in paths if path.stat().st_size}
+    where = ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
     if not kinds:
-        raise InputError(f"{_listed(paths)} has no usable session: it is empty")
-    for kind in kinds.values():
-        if (kind == "counts") != ("counts" in kinds.values()):
-            raise InputError(
-                "expected logs or counts, found both: count the logs first, and merge the counts"
-            )
-        if query_key != "query" and (kind, query_key) not in PARSE:
-            known = " or ".join(key for name, key in PARSE if name == kind) or "query"
-            raise InputError(f"expected the query key of {kind} to be {known}, found {query_key!r}")
-    options: dict[str, Any] = {"memory_limit": memory_limit, "strict": strict, "query_key": query_key}
+        raise InputError(f"{where} has no usable session: it is empty")
+    _check_kinds(kinds, query_key)
+    options = ReadOptions(strict, query_key)
     if cluster:
-        counts = count_on_cluster(cluster, kinds, **options, progress=progress)
+        counts = _count_on_cluster(cluster, kinds, options, memory_limit, progress)
     else:
-        counts = count_files(kinds, **options, progress=progress)
-    if not counts.n_sessions:
-        raise InputError(_nothing_usable(_listed(paths), next(iter(kinds.values())), counts.reading))
+        counts = _count_files(kinds, options, memory_limit, progress)
     counts.reading.files = len(paths)
-    counts.reading.note("files without a session", len(paths) - len(kinds))
-    return counts
+    counts.reading.note(_NO_SESSION, len(paths) - len(kinds))
+    return _usable(counts, where, next(iter(kinds.values())))
 
 
-def count_files(
-    kinds: Mapping[Path, str],
-    *,
-    memory_limit: str | int,
-    strict: bool,
-    query_key: str,
-    progress: Progress | None = None,
+def _check_kinds(kinds: Mapping[Path, str], query_key: str) -> None:
+    if len({kind == "counts" for kind in kinds.values()}) > 1:
+        raise InputError("expected logs or counts, found both: count the logs first, and merge the counts")
+    for kind in kinds.values():
+        known = log_format(kind).query_keys
+        if query_key not in known:
+            raise InputError(
+                f"expected the query key of {kind} to be {' or '.join(known)}, found {query_key!r}"
+            )
+
+
+def _count_files(
+    kinds: Mapping[Path, str], options: ReadOptions, memory_limit: str | int, progress: Progress | None
 ) -> Counts:
     """The counts of files, each with its format; those of files with nothing in them are empty."""
-    if all(formats.is_saved(path) for path in kinds):
-        return Counts.load(*kinds, memory_limit=memory_limit)
-    database = Database(memory_limit)
-    open_tally(database)
+    tally = Tally(memory_limit)
     reading = Reading()
     for path, kind in kinds.items():
-        if (kind, query_key) in PARSE:
-            found = _count_yandex(database, path, PARSE[kind, query_key], strict, progress)
-        else:
-            source = source_of(path, kind)
-            columns = columns_of(database, source, str(path))
-            count = count_items if kind == "counts" else count_plain
-            found = count(database, source, columns, str(path), strict)
-            if progress:
-                progress(path.stat().st_size, found.sessions)
-        found.note("files without a session", not found.sessions)
-        reading += found
-    return _finish(database, reading, "counts" in kinds.values())
+        reading += _read_file(path, kind, tally, options, progress)
+    return counts_in(tally, reading)
 
 
-def _finish(database: Database, reading: Reading, counted: bool) -> Counts:
-    if counted:
-        return ItemCounts(database, reading)
-    close_tally(database)
-    counts = Counts(database, reading)
-    counts.reading.note("lists with an item twice", counts.n_sessions_with_repeats)
-    return counts
-
-
-def _format_of(path: Path, format: str | None) -> str:
-    likely = formats.looks_like(path)
-    if format is None:
-        if likely is None:
-            raise InputError(f"{path} looks like no log format: expected one of {', '.join(formats.FORMATS)}")
-        return likely
-    if likely is not None and likely != format:
-        raise InputError(f"{path} is not {format}: it looks like {likely}, so read it with --format {likely}")
-    return format
-
-
-def _listed(paths: Sequence[Path]) -> str:
-    return ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
-
-
-def _nothing_usable(where: str, kind: str, reading: Reading) -> str:
-    odd = ", ".join(
-        f"{times:,} {name}" for name, times in reading.odd.items() if name != "files without a session"
-    )
-    example = f"; for example {reading.malformed[0]}" if reading.malformed else ""
-    found = f"{reading.lines:,} lines{odd and f', {odd}'}{example}"
-    return f"{where} has no usable session as {kind}: found {found}"
-
-
-def _count_yandex(
-    database: Database, path: Path, parse: str, strict: bool, progress: Progress | None
+def _read_file(
+    path: Path, kind: str, tally: Tally, options: ReadOptions, progress: Progress | None
 ) -> Reading:
-    reader = YandexReader(database, path, parse, strict)
-    done = n_sessions = 0
-    for block in files.blocks(path):
-        reader.add(block)
-        if progress:
-            progress(block.bytes_read - done, reader.n_shown - n_sessions)
-            done, n_sessions = block.bytes_read, reader.n_shown
-    return reader.finish()
+    reported = [0, 0]
+
+    def report(n_bytes: int, n_sessions: int) -> None:
+        reported[0] += n_bytes
+        reported[1] += n_sessions
+        if progress and (n_bytes or n_sessions):
+            progress(n_bytes, n_sessions)
+
+    reading = log_format(kind).read(path, tally, replace(options, progress=report))
+    report(path.stat().st_size - reported[0], reading.sessions - reported[1])
+    if not reading.sessions and not reading.odd[_NO_SESSION]:  # saved counts may have it already
+        reading.note(_NO_SESSION, 1)
+    return reading
 
 
-def _is_frame(log: Any) -> bool:
-    return hasattr(log, "__arrow_c_stream__") or hasattr(log, "collect_schema")
+def _usable(counts: Counts, where: str, kind: str) -> Counts:
+    """Refuse counts without a session, and say what was found instead."""
+    if counts.n_sessions:
+        return counts
+    reading = counts.reading
+    odd = "".join(f", {times:,} {name}" for name, times in reading.odd.items() if name != _NO_SESSION)
+    example = f"; for example {reading.malformed[0]}" if reading.malformed else ""
+    raise InputError(f"{where} has no usable session as {kind}: found {reading.lines:,} lines{odd}{example}")
 
 
-def _count_frame(frame: Any, strict: bool, memory_limit: str | int) -> Counts:
-    if not hasattr(frame, "__arrow_c_stream__"):  # a lazy frame of polars
-        frame = frame.collect()
-    table = pa.table(frame)
-    table = table.rename_columns([str(name).lower() for name in table.column_names])
-    database = Database(memory_limit)
-    open_tally(database)
-    database.connection.register("frame", table)
-    try:
-        columns = columns_of(database, "frame", "the data frame")
-        counted = formats.shape(list(columns), "the data frame") == formats.COUNTED
-        count = count_items if counted else count_plain
-        reading = count(database, "frame", columns, "the data frame", strict)
-    finally:
-        database.connection.unregister("frame")
-    if not reading.sessions:
-        raise InputError(_nothing_usable("the data frame", "a plain log", reading))
-    return _finish(database, reading, counted)
+# --- on a cluster -------------------------------------------------------------------------------------------
+
+# Counting is what takes long, and counts are small: only they travel. They are added up as saved counts always
+# are, so the result is that of counting here. If a worker dies, Dask gives its files to others.
+
+
+def _count_on_cluster(
+    address: str,
+    kinds: Mapping[Path, str],
+    options: ReadOptions,
+    memory_limit: str | int,
+    progress: Progress | None,
+) -> Counts:
+    """Count files on the workers of the Dask scheduler at an address, which must all see the files."""
+    paths = list(kinds)
+    with connected(address) as client, tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:
+        from distributed import as_completed
+
+        parts = [Path(folder) / f"{i}.parquet" for i in range(len(paths))]
+        # not pure: a file of the same name may have changed since another run
+        futures = [
+            client.submit(_count_file, path.absolute(), kind, options, memory_limit, pure=False)
+            for path, kind in kinds.items()
+        ]
+        wait_for_worker(client, address)
+        number = {future.key: i for i, future in enumerate(futures)}
+        for future in as_completed(futures, loop=client.loop):
+            i = number[future.key]
+            parts[i].write_bytes(result_of(future, f"counting {paths[i]}"))
+            future.release()
+            if progress:
+                progress(paths[i].stat().st_size, saved_reading(parts[i]).sessions)
+        return Counts.load(*parts, memory_limit=memory_limit)
+
+
+def _count_file(path: Path, kind: str, options: ReadOptions, memory_limit: str | int) -> bytes:
+    """A file's counts as `Counts.save` writes them: what a worker does.
+
+    A worker with many threads still counts one file at a time, on all its cores and within one memory limit.
+    """
+    if not path.exists():
+        raise InputError(
+            f"{path} does not exist on {socket.gethostname()}: put logs where all workers can read them"
+        )
+    with _one_at_a_time, tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:
+        part = Path(folder) / "counts.parquet"
+        _count_files({path: kind}, options, memory_limit, None).save(part)
+        return part.read_bytes()

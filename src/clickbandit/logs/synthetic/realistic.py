@@ -22,7 +22,7 @@ from clickbandit.click_models.mixture import MixtureModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.logs.synthetic.generate import write_sessions
+from clickbandit.logs.synthetic.generate import Traffic, write_sessions
 from clickbandit.queries import Query
 
 EXAMINATION = (1.00, 0.96, 0.76, 0.59, 0.46, 0.39, 0.33, 0.28, 0.26, 0.27)
@@ -73,10 +73,10 @@ def write_realistic_log(
     queries: int = 300,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Write a log of so many sessions about so many queries, in Yandex's format for relevance prediction.
+    """Write a log of that many sessions and queries, in Yandex's format for relevance prediction.
 
-    The file is complete or not there; its name may end in .gz or .zst. The same seed gives the same file.
-    `progress` is told how many sessions were written.
+    The file is complete or not written at all; its name may end in .gz or .zst. The same seed gives the same
+    file. `progress` is called with how many more sessions were written.
     """
     if sessions < 1 or queries < 1:
         raise InputError(f"expected at least 1 session and 1 query, found {sessions} and {queries}")
@@ -86,7 +86,8 @@ def write_realistic_log(
     numbers = iter(map(str, rng.permutation(queries + attraction.size).tolist()))
     entries = [Query(next(numbers), [next(numbers) for _ in pool]) for pool in attraction]
     users = [_users(pool.tolist()) for pool in attraction]
-    write_sessions(entries, users, shown, path, sessions=sessions, rng=rng, progress=progress)
+    traffic = [Traffic(*entry) for entry in zip(entries, users, shown, strict=True)]
+    write_sessions(traffic, path, sessions=sessions, rng=rng, progress=progress)
 
 
 def _attraction(queries: int, rng: np.random.Generator) -> FloatArray:

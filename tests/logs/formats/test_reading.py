@@ -204,7 +204,7 @@ def test_a_packed_file_that_breaks_off_gives_what_was_there(tmp_path: Path, pack
     counts = count_log(path, "yandex-relpred")
     assert 10_000 < counts.n_sessions < 30_000
     assert counts.reading.odd["files cut short"] == 1
-    with pytest.raises(InputError, match="breaks off"):
+    with pytest.raises(InputError, match="ends early"):
         count_log(path, "yandex-relpred", strict=True)
 
 
