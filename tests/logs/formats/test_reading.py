@@ -320,6 +320,12 @@ def test_lines_that_are_no_rows_are_explained(tmp_path: Path) -> None:
         count_log(path, strict=True)
 
 
+def test_lines_that_are_no_rows_are_those_of_their_own_file(tmp_path: Path) -> None:
+    bad = put(tmp_path, "query,list,clicks\nonly\nq,a|b,0|1\n", "bad")
+    good = put(tmp_path, "query,list,clicks\nq,a|b,0|1\n", "good")
+    assert count_log([bad, good]).reading.malformed == [f"{bad}:2: not as many fields as the header"]
+
+
 def test_broken_impressions_are_dropped(tmp_path: Path) -> None:
     lines = [
         "1,q,1,a,0",
