@@ -115,13 +115,12 @@ def fit(
         if number is not None and number < 1:
             raise InputError(f"{option} must be at least 1, found {number}")
     options = Options(_smoothing(smoothing), iterations, tolerance, compat)
-    reading = {"memory_limit": memory_limit, "strict": strict, "query_key": query_key, "cluster": cluster}
     with (
         output(out, force) as queries_file,
         output(save_counts, force) as counts_file,
         output(table, force) as table_file,
     ):
-        counts = _count(log, format, **reading)
+        counts = _count(log, format, memory_limit, strict, query_key, cluster)
         if counts_file:
             counts.save(counts_file)
         fits = _fit_all(counts, names, options)
@@ -181,9 +180,8 @@ def evaluate(
         raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
     if samples < 1:
         raise InputError(f"--samples must be at least 1, found {samples}")
-    reading = {"memory_limit": memory_limit, "strict": strict, "query_key": query_key, "cluster": cluster}
     with output(figure, force) as figure_file:
-        counts = _count(log, format, **reading)
+        counts = _count(log, format, memory_limit, strict, query_key, cluster)
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_perplexity(evaluation, figure_file, kind)
@@ -239,13 +237,16 @@ def generate(
     print(f"written: {out}")
 
 
-def _count(log: list[str], format: str | None, **options: Any) -> "Counts":
+def _count(
+    log: list[str], format: str | None, memory: str, strict: bool, query_key: str, cluster: str | None
+) -> "Counts":
     """Count a log, and show how far it is read."""
     from clickbandit.logs import count_log, files
     from clickbandit.progress import reading_bar
 
+    options: dict[str, Any] = {"strict": strict, "query_key": query_key, "cluster": cluster}
     with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-        return count_log(log, format, progress=advance, **options)
+        return count_log(log, format, memory_limit=memory, progress=advance, **options)
 
 
 def _fit_all(counts: "Counts", names: list[str], options: Any) -> "list[Fit]":

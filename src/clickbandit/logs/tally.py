@@ -30,17 +30,6 @@ SESSIONS_BY_QUERY = """
 """
 """From counts by item: every list has a first position, so the position shown most often counts the lists."""
 
-_UNITS = {
-    "": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
 _OVERHEAD = 500 << 20  # bytes of the limit for Python, its libraries and the current block of lines
 
 
@@ -51,7 +40,8 @@ def parse_memory(limit: str | int) -> int:
     (2147483648, 512000000)
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?)?B?", str(limit).strip())
-    n_bytes = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    amount, unit = (match[1], match[2] or " ") if match else ("0", " ")
+    n_bytes = int(float(amount) * (1024 if unit.endswith("i") else 1000) ** " KMGT".index(unit[0]))
     if n_bytes < 256 << 20:
         raise InputError(f"expected a memory limit of at least 256MiB, such as 2GiB, found {limit!r}")
     return n_bytes

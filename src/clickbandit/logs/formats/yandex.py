@@ -31,9 +31,8 @@ class YandexFormat(LogFormat):
         """The SQL that takes the lines of the table `block` (`n`, `line`) apart.
 
         Its columns are `n`, `session`, `kind` (Q or C), `target` (the item of a click), `query`, `items` (each
-        followed by a tab), `size` (of the list) and `problem` (what is wrong with the line). Each line ends in a
-        tab, so there is an empty field after the last. Fields that are used more than once are columns of an
-        inner query, which halves the time.
+        followed by a tab), `size` (of the list) and `problem`. A line ends in a tab, so its last field is empty.
+        Fields that are used more than once are columns of an inner query, which halves the time.
         """
 
     def recognise(self, opening: Opening) -> bool:

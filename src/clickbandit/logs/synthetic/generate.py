@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -79,14 +80,21 @@ def write_sessions(
     Queries, and the lists of each, are drawn with frequencies 1, 1/2, 1/3, .. in the order in which they are
     given. All models are of one kind.
     """
-    texts = _Texts(_writer(format, traffic), traffic)
+    writer = _writer(format, traffic)
     law = traffic[0].model
     loop = specialise("clickbandit.logs.kernels", model=law.module, sources=law.sources)
     params = [entry.model.params for entry in traffic]
     often = _zipf(len(traffic))
     often_list = {n: _zipf(n) for n in {len(entry.lists) for entry in traffic}}
+
+    @lru_cache(_MAX_TEXTS)
+    def text_of(q: int, row: int, bits: int) -> str:
+        query, _, lists = traffic[q]
+        items = [query.items[item] for item in lists[row]]
+        return writer.session(query.query, items, [bits >> k & 1 for k in range(len(items))])
+
     with _written_whole(Path(path)) as write:
-        write(texts.writer.header)
+        write(writer.header)
         for first in range(0, sessions, BATCH):
             n = min(BATCH, sessions - first)
             query = np.searchsorted(often, rng.random(n), side="right")
@@ -99,34 +107,12 @@ def write_sessions(
                 which = np.searchsorted(often_list[len(lists)], rank[users], side="right")
                 clicks = np.zeros((len(users), lists.shape[1]), np.int64)
                 loop.simulate(params[q], rng, lists, which, clicks)
-                for user, text in zip(users.tolist(), texts.of(q, which, clicks), strict=True):
-                    lines[user] = text.replace(SESSION, str(first + user))
+                bits = clicks @ (1 << np.arange(clicks.shape[1]))
+                for user, row, pattern in zip(users.tolist(), which.tolist(), bits.tolist(), strict=True):
+                    lines[user] = text_of(q, row, pattern).replace(SESSION, str(first + user))
             write("".join(lines))
             if progress:
                 progress(n)
-
-
-class _Texts:
-    """What a format writes of sessions, each different one made once."""
-
-    def __init__(self, writer: Writer, traffic: Sequence[Traffic]) -> None:
-        self.writer, self._traffic = writer, traffic
-        self._known: dict[tuple[int, int, int], str] = {}
-
-    def of(self, q: int, which: IntArray, clicks: IntArray) -> Iterator[str]:
-        """The texts of sessions of query `q`, which show these lists and have these rows of clicks."""
-        query, _, lists = self._traffic[q]
-        bits = clicks @ (1 << np.arange(clicks.shape[1]))
-        for i, (row, pattern) in enumerate(zip(which.tolist(), bits.tolist(), strict=True)):
-            text = self._known.get((q, row, pattern))
-            if text is None:
-                if len(self._known) > _MAX_TEXTS:
-                    self._known.clear()
-                items = [query.items[item] for item in lists[row]]
-                text = self._known[q, row, pattern] = self.writer.session(
-                    query.query, items, clicks[i].tolist()
-                )
-            yield text
 
 
 def _writer(format: str, traffic: Sequence[Traffic]) -> Writer:

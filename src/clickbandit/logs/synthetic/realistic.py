@@ -38,29 +38,12 @@ _CASCADE_SHARE, _TERMINATION = 0.3, 0.33  # users who read from the top; how oft
 _OTHERS_EXAMINE = (1.0, 1.0, 0.765, 0.55, 0.395, 0.315, 0.245, 0.185, 0.17, 0.205)
 """What is left for the other users, so that all together examine positions as `EXAMINATION` says."""
 _POOL = (
-    0.43,
-    0.23,
-    0.20,
-    0.175,
-    0.157,
-    0.142,
-    0.125,
-    0.11,
-    0.09,
-    0.062,
-    0.045,
-    0.035,
-    0.03,
-    0.025,
-    0.02,
-    0.02,
+    *(0.43, 0.23, 0.20, 0.175, 0.157, 0.142, 0.125, 0.11),
+    *(0.09, 0.062, 0.045, 0.035, 0.03, 0.025, 0.02, 0.02),
 )
 """The mean attraction of a query's documents: below `ATTRACTION`, since a fit's best are also its luckiest."""
-_FIRST_SPREAD, _OTHER_SPREAD, _NOISE = (
-    0.53,
-    0.55,
-    0.15,
-)  # relative to the mean: first document, others, each by itself
+# relative to the mean: first document, others, each by itself
+_FIRST_SPREAD, _OTHER_SPREAD, _NOISE = 0.53, 0.55, 0.15
 _SITE = 0.99  # the most frequent query is the name of a site, which stands first in its pool
 _ERROR, _SHAKE = 0.3, 0.5  # of the engine's ranking by logarithm of attraction: always, and from list to list
 
@@ -93,9 +76,8 @@ def write_realistic_log(
 def _attraction(queries: int, rng: np.random.Generator) -> FloatArray:
     """The attraction of each query's documents, a row for each query."""
     mean = np.array(_POOL)
-    easy = rng.gamma(
-        _OTHER_SPREAD**-2, _OTHER_SPREAD**2, (queries, 1)
-    )  # some queries have many good documents
+    # some queries have many good documents
+    easy = rng.gamma(_OTHER_SPREAD**-2, _OTHER_SPREAD**2, (queries, 1))
     attraction = mean * easy * rng.lognormal(0, _NOISE, (queries, len(mean)))
     pseudo = (1 - mean[0]) / mean[0] / _FIRST_SPREAD**2 - 1  # a beta distribution with this mean and spread
     attraction[:, 0] = rng.beta(mean[0] * pseudo, (1 - mean[0]) * pseudo, queries)
