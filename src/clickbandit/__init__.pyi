@@ -15,8 +15,8 @@ from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel as Simp
 from clickbandit.click_models.ubm import UserBrowsingModel as UserBrowsingModel
 from clickbandit.compiling.kernel import kernel as kernel
 from clickbandit.errors import InputError as InputError
-from clickbandit.logs.counting import count_log as count_log
-from clickbandit.logs.fitting import fit as fit
+from clickbandit.logs.count import count_log as count_log
+from clickbandit.logs.fit import fit as fit
 from clickbandit.policies.base import Policy as Policy
 from clickbandit.policies.base import parse_policy as parse_policy
 from clickbandit.policies.batchrank import BatchRank as BatchRank

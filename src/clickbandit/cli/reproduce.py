@@ -9,7 +9,7 @@ import typer
 
 from clickbandit.cli._experiments import Cluster, Restart, Seed, Threads, stoppable
 from clickbandit.cli._shared import Positions, app, known_models, policy_list, whole_number
-from clickbandit.cli.logs import Format
+from clickbandit.cli.logs import Format, LogCommand
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DISCUSSION, GENERATED = "discussion", "log.tsv.gz"
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def reproduce(
     queries: Annotated[
         Path | None,
@@ -151,8 +151,7 @@ def _queries(
     from clickbandit.experiments.folder import QUERIES
     from clickbandit.experiments.manifest import MANIFEST, read_manifest
     from clickbandit.experiments.reproduction import SESSIONS, learn_queries
-    from clickbandit.logs import files
-    from clickbandit.logs.realistic import write_realistic_log
+    from clickbandit.logs import files, write_realistic_log
     from clickbandit.progress import progress_bar, reading_bar
     from clickbandit.queries import load_queries
 

@@ -1,14 +1,27 @@
-"""How probable clicks are under a click model: a template, of which `compiling.specialise` makes one module for each
-model."""
+"""A click model over many sessions: what users click, and how probable their clicks are.
+
+This is a template, of which `compiling.specialise` makes one module for each click model.
+"""
 
 import math
 from typing import Any
 
-from clickbandit.click_models.pbm import click_probability, log_likelihood  # model
+import numpy as np
+
+from clickbandit.click_models.pbm import click, click_probability, log_likelihood  # model
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
 IMPOSSIBLE = 1e-6
-"""The probability that stands for what a model holds to be impossible, such as a second click in the CM."""
+"""The probability that stands for what a model considers impossible, such as a second click in the CM."""
+
+
+@entry_point
+def simulate(
+    params: Any, rng: np.random.Generator, lists: IntArray, which: IntArray, clicks: IntArray
+) -> None:
+    """One user for each entry of `which`, who sees that row of `lists` and fills a row of `clicks`."""
+    for i in range(len(which)):
+        click(params, rng, lists[which[i]], clicks[i])
 
 
 @entry_point
@@ -28,10 +41,10 @@ def conditional(
     seen: IntArray,
     out: FloatArray,
 ) -> None:
-    """The logarithm of the probability of each click or none, given the clicks above, a row for each pattern.
+    """The log-probability of each click or non-click given the clicks above, a row for each pattern.
 
-    A list's beginning has the law of a shorter list, so it is the difference of two log-likelihoods. An
-    impossible click is forgotten once it is paid for. `seen` has room for the clicks on a list.
+    The top of a list follows the law of a shorter list, so it is the difference of two log-likelihoods. An
+    impossible click is charged once and then ignored. `seen` has room for the clicks on a list.
     """
     for i in range(len(which)):
         shown = item[start[which[i]] : start[which[i] + 1]]

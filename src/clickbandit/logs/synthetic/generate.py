@@ -2,13 +2,13 @@
 
 import gzip
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,22 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
+from clickbandit.logs.formats.base import SESSION, Writer, format_names, log_format
 from clickbandit.queries import Query
 from clickbandit.registry import suggestion
 
 BATCH = 200_000
 """How many sessions are made at a time."""
-_TEXTS = 500_000  # how many different sessions are remembered as texts
-_SESSION = "\0"  # stands for the session's number in a text that many sessions share
+_MAX_TEXTS = 500_000  # how many different sessions are remembered as texts
+
+
+class Traffic(NamedTuple):
+    """A query, how its users click, and the lists that they are shown."""
+
+    query: Query
+    model: ClickModel
+    lists: IntArray
+    """A row for each list: indices into the query's items."""
 
 
 def generate_log(
@@ -41,28 +50,24 @@ def generate_log(
     """Write a log of `sessions` lists shown to users of a click model, a batch at a time.
 
     Queries and their lists are drawn with frequencies 1, 1/2, 1/3, .. (Zipf): each query has up to `lists`
-    different orders of its items, so that lists repeat as in real logs. The file is complete or not there;
-    its name may end in .gz or .zst. The same seed gives the same file.
+    different orders of its items, so that lists repeat as in real logs. The file is complete or not written
+    at all; its name may end in .gz or .zst. The same seed gives the same file.
     """
-    if format not in _FORMATS:
-        raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, _FORMATS)}")
     if sessions < 1 or lists < 1 or positions < 1:
         raise InputError(
             f"expected at least 1 session, list and position, found {sessions}, {lists} and {positions}"
         )
     rng = np.random.default_rng(seed)
-    models = [query.model(model) for query in queries]
-    shown = [
-        _lists(len(query.items), min(positions, law.max_positions), lists, rng)
-        for query, law in zip(queries, models, strict=True)
+    laws = [query.model(model) for query in queries]
+    traffic = [
+        Traffic(query, law, _lists(len(query.items), min(positions, law.max_positions), lists, rng))
+        for query, law in zip(queries, laws, strict=True)
     ]
-    write_sessions(queries, models, shown, path, sessions=sessions, rng=rng, format=format, progress=progress)
+    write_sessions(traffic, path, sessions=sessions, rng=rng, format=format, progress=progress)
 
 
 def write_sessions(
-    queries: Sequence[Query],
-    models: Sequence[ClickModel],
-    shown: Sequence[IntArray],
+    traffic: Sequence[Traffic],
     path: str | PathLike[str],
     *,
     sessions: int,
@@ -70,23 +75,26 @@ def write_sessions(
     format: str = "yandex-relpred",
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Write a log of users who click by each query's model on its lists, which are rows of item numbers.
+    """Write a log of users who click by each query's model on its lists.
 
     Queries, and the lists of each, are drawn with frequencies 1, 1/2, 1/3, .. in the order in which they are
     given. All models are of one kind.
     """
-    header, text_of, forbidden = _FORMATS[format]
-    for entry in queries:
-        for name in (entry.query, *entry.items):
-            if not name or forbidden.search(name):
-                raise InputError(f"{format} cannot hold the name {name!r} of query {entry.query}: change it")
-    params = [law.params for law in models]
-    loop = specialise("clickbandit.logs.clicking", model=vars(models[0].functions), sources=models[0].sources)
-    often = _zipf(len(queries))
-    often_list = {n: _zipf(n) for n in {len(orders) for orders in shown}}
-    texts: dict[tuple[int, int, int], str] = {}
+    writer = _writer(format, traffic)
+    law = traffic[0].model
+    loop = specialise("clickbandit.logs.kernels", model=vars(law.functions), sources=law.sources)
+    params = [entry.model.params for entry in traffic]
+    often = _zipf(len(traffic))
+    often_list = {n: _zipf(n) for n in {len(entry.lists) for entry in traffic}}
+
+    @lru_cache(_MAX_TEXTS)
+    def text_of(q: int, row: int, bits: int) -> str:
+        query, _, lists = traffic[q]
+        items = [query.items[item] for item in lists[row]]
+        return writer.session(query.query, items, [bits >> k & 1 for k in range(len(items))])
+
     with _written_whole(Path(path)) as write:
-        write(header)
+        write(writer.header)
         for first in range(0, sessions, BATCH):
             n = min(BATCH, sessions - first)
             query = np.searchsorted(often, rng.random(n), side="right")
@@ -95,24 +103,29 @@ def write_sessions(
             order = np.argsort(query, kind="stable")
             for users in np.split(order, np.flatnonzero(np.diff(query[order])) + 1):
                 q = int(query[users[0]])
-                which = np.searchsorted(often_list[len(shown[q])], rank[users], side="right")
-                clicks = np.zeros((len(users), shown[q].shape[1]), np.int64)
-                loop.simulate(params[q], rng, shown[q], which, clicks)
+                lists = traffic[q].lists
+                which = np.searchsorted(often_list[len(lists)], rank[users], side="right")
+                clicks = np.zeros((len(users), lists.shape[1]), np.int64)
+                loop.simulate(params[q], rng, lists, which, clicks)
                 bits = clicks @ (1 << np.arange(clicks.shape[1]))
-                for i, (user, row, pattern) in enumerate(
-                    zip(users.tolist(), which.tolist(), bits.tolist(), strict=True)
-                ):
-                    text = texts.get((q, row, pattern))
-                    if text is None:
-                        if len(texts) > _TEXTS:
-                            texts.clear()
-                        items = [queries[q].items[item] for item in shown[q][row]]
-                        text = text_of(queries[q].query, items, clicks[i].tolist())
-                        texts[q, row, pattern] = text
-                    lines[user] = text.replace(_SESSION, str(first + user))
+                for user, row, pattern in zip(users.tolist(), which.tolist(), bits.tolist(), strict=True):
+                    lines[user] = text_of(q, row, pattern).replace(SESSION, str(first + user))
             write("".join(lines))
             if progress:
                 progress(n)
+
+
+def _writer(format: str, traffic: Sequence[Traffic]) -> Writer:
+    """How to write a format, which must be able to hold all names."""
+    writer = log_format(format).writer if format in format_names() else None
+    if writer is None:
+        known = format_names(writable=True)
+        raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, known)}")
+    for query in (entry.query for entry in traffic):
+        for name in (query.query, *query.items):
+            if not name or writer.forbidden.search(name):
+                raise InputError(f"{format} cannot hold the name {name!r} of query {query.query}: change it")
+    return writer
 
 
 def _zipf(n: int) -> FloatArray:
@@ -127,27 +140,6 @@ def _lists(n_items: int, positions: int, n: int, rng: np.random.Generator) -> In
     return np.array(list(orders), np.int64)
 
 
-# --- formats ------------------------------------------------------------------------------------------------
-
-
-def _yandex(query: str, items: Sequence[str], clicks: Sequence[int]) -> str:
-    lines = ["\t".join([_SESSION, "0", "Q", query, "0", *items])]
-    clicked = [item for item, click in zip(items, clicks, strict=True) if click]
-    lines += [f"{_SESSION}\t{time}\tC\t{item}" for time, item in enumerate(clicked, start=1)]
-    return "\n".join(lines) + "\n"
-
-
-def _csv(query: str, items: Sequence[str], clicks: Sequence[int]) -> str:
-    return f"{query},{'|'.join(items)},{'|'.join(map(str, clicks))}\n"
-
-
-_FORMATS = {
-    "yandex-relpred": ("", _yandex, re.compile(r"[\t\r\n\0]")),
-    "csv": ("query,list,clicks\n", _csv, re.compile(r"""[\s\0,;|"'()\[\]]""")),
-}
-"""For each format that can be written: its first line, the text of a session, and what no name may hold."""
-
-
 @contextmanager
 def _written_whole(path: Path) -> Iterator[Callable[[str], object]]:
     """Writes a file that appears under its name only when all of it is written."""
@@ -158,7 +150,7 @@ def _written_whole(path: Path) -> Iterator[Callable[[str], object]]:
     try:
         with os.fdopen(handle, "wb") as raw, _packed(raw, path.suffix) as file:
             yield lambda text: file.write(text.encode())
-        os.chmod(part, 0o644)  # a temporary file is its owner's alone
+        os.chmod(part, 0o644)  # temporary files are private
         os.replace(part, path)
     finally:
         Path(part).unlink(missing_ok=True)

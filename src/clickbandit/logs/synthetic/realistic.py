@@ -22,7 +22,7 @@ from clickbandit.click_models.mixture import MixtureModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.logs.generating import write_sessions
+from clickbandit.logs.synthetic.generate import Traffic, write_sessions
 from clickbandit.queries import Query
 
 EXAMINATION = (1.00, 0.96, 0.76, 0.59, 0.46, 0.39, 0.33, 0.28, 0.26, 0.27)
@@ -38,29 +38,12 @@ _CASCADE_SHARE, _TERMINATION = 0.3, 0.33  # users who read from the top; how oft
 _OTHERS_EXAMINE = (1.0, 1.0, 0.765, 0.55, 0.395, 0.315, 0.245, 0.185, 0.17, 0.205)
 """What is left for the other users, so that all together examine positions as `EXAMINATION` says."""
 _POOL = (
-    0.43,
-    0.23,
-    0.20,
-    0.175,
-    0.157,
-    0.142,
-    0.125,
-    0.11,
-    0.09,
-    0.062,
-    0.045,
-    0.035,
-    0.03,
-    0.025,
-    0.02,
-    0.02,
+    *(0.43, 0.23, 0.20, 0.175, 0.157, 0.142, 0.125, 0.11),
+    *(0.09, 0.062, 0.045, 0.035, 0.03, 0.025, 0.02, 0.02),
 )
 """The mean attraction of a query's documents: below `ATTRACTION`, since a fit's best are also its luckiest."""
-_FIRST_SPREAD, _OTHER_SPREAD, _NOISE = (
-    0.53,
-    0.55,
-    0.15,
-)  # relative to the mean: first document, others, each by itself
+# relative to the mean: first document, others, each by itself
+_FIRST_SPREAD, _OTHER_SPREAD, _NOISE = 0.53, 0.55, 0.15
 _SITE = 0.99  # the most frequent query is the name of a site, which stands first in its pool
 _ERROR, _SHAKE = 0.3, 0.5  # of the engine's ranking by logarithm of attraction: always, and from list to list
 
@@ -73,10 +56,10 @@ def write_realistic_log(
     queries: int = 300,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Write a log of so many sessions about so many queries, in Yandex's format for relevance prediction.
+    """Write a log of that many sessions and queries, in Yandex's format for relevance prediction.
 
-    The file is complete or not there; its name may end in .gz or .zst. The same seed gives the same file.
-    `progress` is told how many sessions were written.
+    The file is complete or not written at all; its name may end in .gz or .zst. The same seed gives the same
+    file. `progress` is called with how many more sessions were written.
     """
     if sessions < 1 or queries < 1:
         raise InputError(f"expected at least 1 session and 1 query, found {sessions} and {queries}")
@@ -86,15 +69,15 @@ def write_realistic_log(
     numbers = iter(map(str, rng.permutation(queries + attraction.size).tolist()))
     entries = [Query(next(numbers), [next(numbers) for _ in pool]) for pool in attraction]
     users = [_users(pool.tolist()) for pool in attraction]
-    write_sessions(entries, users, shown, path, sessions=sessions, rng=rng, progress=progress)
+    traffic = [Traffic(*entry) for entry in zip(entries, users, shown, strict=True)]
+    write_sessions(traffic, path, sessions=sessions, rng=rng, progress=progress)
 
 
 def _attraction(queries: int, rng: np.random.Generator) -> FloatArray:
     """The attraction of each query's documents, a row for each query."""
     mean = np.array(_POOL)
-    easy = rng.gamma(
-        _OTHER_SPREAD**-2, _OTHER_SPREAD**2, (queries, 1)
-    )  # some queries have many good documents
+    # some queries have many good documents
+    easy = rng.gamma(_OTHER_SPREAD**-2, _OTHER_SPREAD**2, (queries, 1))
     attraction = mean * easy * rng.lognormal(0, _NOISE, (queries, len(mean)))
     pseudo = (1 - mean[0]) / mean[0] / _FIRST_SPREAD**2 - 1  # a beta distribution with this mean and spread
     attraction[:, 0] = rng.beta(mean[0] * pseudo, (1 - mean[0]) * pseudo, queries)

@@ -7,7 +7,7 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, Fit, choose_queries, count_log, fit, write_realistic_log
-from clickbandit.logs.realistic import ATTRACTION, EXAMINATION, POSITIONS, RANKINGS
+from clickbandit.logs.synthetic.realistic import ATTRACTION, EXAMINATION, POSITIONS, RANKINGS
 from clickbandit.queries import Query
 
 Fitted = tuple[Counts, dict[str, Fit], list[Query]]

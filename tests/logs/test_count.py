@@ -119,6 +119,41 @@ def test_counts_are_saved_and_loaded(tmp_path: Path) -> None:
     assert (counts + loaded).n_sessions == 4
 
 
+DATA = Path(__file__).parent / "data"
+
+
+def test_counts_saved_by_the_first_version_are_read() -> None:
+    lists = Counts.load(DATA / "saved-lists.parquet")
+    assert lists.table.to_pylist() == [
+        {"query": "it's", "list": ["a", "b"], "clicks": 0b00, "sessions": 1},
+        {"query": "it's", "list": ["a", "b"], "clicks": 0b10, "sessions": 1},
+        {"query": "é", "list": ["b", "a", "a"], "clicks": 0b010, "sessions": 1},
+    ]
+    assert lists.reading.as_dict() == {
+        "sessions": 3,
+        "clicks": 2,
+        "lines": 8,
+        "files": 1,
+        "odd": {
+            "malformed lines": 1,
+            "clicks on nothing shown": 1,
+            "repeated clicks": 1,
+            "lists with an item twice": 1,
+        },
+        "malformed": ["log.tsv:8: fewer than 4 fields"],
+    }
+    twice = count_log([DATA / "saved-lists.parquet", DATA / ".." / "data" / "saved-lists.parquet"])
+    assert twice.reading.odd["lists with an item twice"] == 2
+    items = count_log(DATA / "saved-items.parquet")
+    assert items.table.to_pylist() == [
+        {"query": "q", "item": "a", "position": 1, "impressions": 3, "clicks": 2},
+        {"query": "q", "item": "b", "position": 2, "impressions": 3, "clicks": 1},
+    ]
+    assert (items.n_sessions, items.reading.sessions) == (3, 3)
+    with pytest.raises(InputError, match="counts of one kind"):
+        count_log(DATA / "saved-*.parquet")
+
+
 def test_saving_fails_with_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     counts = count_log(write(tmp_path / "log", ["1\t0\tQ\tq\t0\ta"]), "yandex-relpred")
     with pytest.raises(InputError, match="cannot be written"):

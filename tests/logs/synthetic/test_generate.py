@@ -8,7 +8,8 @@ import pytest
 from clickbandit.click_models.base import model_names
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
-from clickbandit.logs import count_log, generate_log, generating
+from clickbandit.logs import count_log, generate_log
+from clickbandit.logs.synthetic import generate
 from clickbandit.queries import Query
 
 LAW = PositionBasedModel([0.9, 0.5, 0.2], [0.9, 0.5])
@@ -27,7 +28,7 @@ def test_the_same_seed_gives_the_same_file(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("format", ["yandex-relpred", "csv"])
 def test_clicks_follow_the_model(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generating, "BATCH", 7_000)
+    monkeypatch.setattr(generate, "BATCH", 7_000)
     steps: list[int] = []
     generate_log(
         QUERIES, tmp_path / "log", model="PBM", sessions=40_000, format=format, lists=4, progress=steps.append

@@ -1,4 +1,4 @@
-"""Choosing queries to rank for: the most frequent, each with its most attractive items."""
+"""Selecting queries to rank for: the most frequent, each with its most attractive items."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
 from clickbandit.logs.counts import Counts
-from clickbandit.logs.fitting import Fit
+from clickbandit.logs.fit import Fit
 from clickbandit.queries import Query
 
 
@@ -22,9 +22,9 @@ def choose_queries(
     """The most frequent queries of a log with their click models, ready for `save_queries`.
 
     Of each query the `items` most attractive are kept, by their mean attraction over the models; click rates
-    have a say only where there is no click model. An item shown less often than `min_impressions` comes after
-    all others, and so does a query without enough other items. Queries go by decreasing frequency and items
-    by decreasing attraction, ties by name. Without numbers, all are kept.
+    count only if there is no click model. Items shown fewer than `min_impressions` times rank after all
+    others, as do queries without enough other items. Queries are in order of decreasing frequency and items
+    in order of decreasing attraction, ties by name. Without numbers, everything is kept.
     """
     if not fits:
         raise InputError("expected at least one fitted model, found none")
@@ -46,7 +46,7 @@ def choose_queries(
 
 
 def _attraction(fits: Sequence[Fit]) -> FloatArray:
-    """For each pair: the mean attraction, or else the mean rate, or else nothing to tell items apart."""
+    """For each pair: the mean attraction, or else the mean rate, or else zero for all."""
     for name in ("attraction", "rate"):
         found = [fit.parameters[name] for fit in fits if name in fit.parameters and fit.is_by_pair(name)]
         if found:

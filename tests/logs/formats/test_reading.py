@@ -204,7 +204,7 @@ def test_a_packed_file_that_breaks_off_gives_what_was_there(tmp_path: Path, pack
     counts = count_log(path, "yandex-relpred")
     assert 10_000 < counts.n_sessions < 30_000
     assert counts.reading.odd["files cut short"] == 1
-    with pytest.raises(InputError, match="breaks off"):
+    with pytest.raises(InputError, match="ends early"):
         count_log(path, "yandex-relpred", strict=True)
 
 
@@ -318,6 +318,12 @@ def test_lines_that_are_no_rows_are_explained(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="log:2: malformed line: not as many fields as the header"):
         count_log(path, strict=True)
+
+
+def test_lines_that_are_no_rows_are_those_of_their_own_file(tmp_path: Path) -> None:
+    bad = put(tmp_path, "query,list,clicks\nonly\nq,a|b,0|1\n", "bad")
+    good = put(tmp_path, "query,list,clicks\nq,a|b,0|1\n", "good")
+    assert count_log([bad, good]).reading.malformed == [f"{bad}:2: not as many fields as the header"]
 
 
 def test_broken_impressions_are_dropped(tmp_path: Path) -> None:
