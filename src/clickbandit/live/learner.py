@@ -321,16 +321,16 @@ class Learner:
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])
         if self.items:
-            values = {}
-            for name, value in header["state"].items():
+            values = []  # by their order, for fields may have had other names when they were written
+            for value in header["state"].values():
                 if isinstance(value, list):
                     dtype, shape = np.dtype(value[0]), value[1]
                     n = int(np.prod(shape, dtype=np.int64))
-                    values[name] = np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy()
-                    at += values[name].nbytes
+                    values.append(np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy())
+                    at += values[-1].nbytes
                 else:
-                    values[name] = value
-            self.state = self.algorithm.state_class(**values)
+                    values.append(value)
+            self.state = self.algorithm.state_class(*values)
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]
             self.rng = np.random.Generator(bit_generator)

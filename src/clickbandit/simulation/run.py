@@ -278,9 +278,11 @@ class Run:
         self.slots.rankings[:] = snapshot["rankings"]
         self.slots.clicks[:] = snapshot["clicks"]
         self.slots.memos[:] = snapshot["memos"]
-        for name, value in self.state._asdict().items():
+        # by their order, for fields may have had other names when they were written
+        saved = [value for name, value in snapshot.items() if name.startswith("state.")]
+        for value, before in zip(self.state, saved, strict=False):
             if isinstance(value, np.ndarray):
-                value[...] = snapshot[f"state.{name}"]
+                value[...] = before
         return self
 
     def _identity(self) -> str:
