@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from clickbandit.click_models.mixture import MixtureModel as MixtureModel
     from clickbandit.click_models.pbm import PositionBasedModel as PositionBasedModel
     from clickbandit.errors import InputError as InputError
+    from clickbandit.experiments.simulate import simulate as simulate
     from clickbandit.logs.counting import count_log as count_log
     from clickbandit.logs.fitting import fit as fit
     from clickbandit.policies.base import Policy as Policy
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from clickbandit.queries import save_queries as save_queries
     from clickbandit.simulation.run import Problem as Problem
     from clickbandit.simulation.run import Run as Run
-    from clickbandit.simulation.simulate import simulate as simulate
 
 _HOMES = {
     "ClickModel": "click_models.base",
@@ -80,7 +80,7 @@ _HOMES = {
     "save_queries": "queries",
     "Problem": "simulation.run",
     "Run": "simulation.run",
-    "simulate": "simulation.simulate",
+    "simulate": "experiments.simulate",
 }
 __all__ = list(_HOMES)
 

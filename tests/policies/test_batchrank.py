@@ -19,10 +19,10 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import interpreted
+from clickbandit.experiments.simulate import simulate
 from clickbandit.policies import _batchrank_experiment as experiment
 from clickbandit.policies import batchrank
 from clickbandit.queries import load_queries
-from clickbandit.simulation.simulate import simulate
 
 LEVEL = 1e-6
 """How often a test of frequencies would fail by chance, had the seed not been fixed."""

@@ -7,7 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import clickbandit
-from clickbandit.compiling.specialise import KERNEL_SOURCES
+
+SOURCES = ("compiling", "bounds.py", "enumeration.py", "policies", "click_models", "simulation", "leaps")
+"""What is simulated."""
 
 
 @cache
@@ -15,9 +17,9 @@ def versions() -> dict[str, str]:
     """The versions of all that the numbers depend on; `code` is a hash of the sources that are simulated."""
     package = Path(str(clickbandit.__file__)).parent
     digest = sha256()
-    for name in KERNEL_SOURCES:
+    for name in SOURCES:
         path = package / name
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.name.encode() + file.read_bytes())
     return {
         "clickbandit": version("clickbandit"),
