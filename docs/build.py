@@ -21,8 +21,10 @@ import pyarrow as pa
 import vl_convert as vlc
 
 from clickbandit.experiments.comparison import YARDSTICKS, all_policies, choose, plan_comparison
-from clickbandit.experiments.folder import Folder, load_results
-from clickbandit.experiments.running import run
+from clickbandit.experiments.folder import Folder
+from clickbandit.experiments.plan import Conditions
+from clickbandit.experiments.results import load_results
+from clickbandit.experiments.run import run
 from clickbandit.policies.base import Policy, policy_class, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import load_queries
@@ -60,8 +62,9 @@ def compare(folder: Path) -> Results:
     field = choose(queries, ["all"], None)
     found: Results = {"conditions": conditions()}
     for name, (_, runs, users) in ENVIRONMENTS.items():
-        size = {"steps": STEPS, "runs": runs, "positions": POSITIONS, "seed": SEED}
-        plan = plan_comparison(queries, field, **size, **users, input="queries.json")
+        plan = plan_comparison(
+            queries, field, Conditions(STEPS, runs, POSITIONS, SEED, **users), input="queries.json"
+        )
         with Folder.open(folder / name, plan) as opened, progress_bar(plan.steps, name) as advance:
             run(opened, progress=advance)
         results = load_results(folder / name)

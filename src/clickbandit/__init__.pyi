@@ -15,6 +15,7 @@ from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel as Simp
 from clickbandit.click_models.ubm import UserBrowsingModel as UserBrowsingModel
 from clickbandit.compiling.kernel import kernel as kernel
 from clickbandit.errors import InputError as InputError
+from clickbandit.experiments.simulate import simulate as simulate
 from clickbandit.logs.count import count_log as count_log
 from clickbandit.logs.fit import fit as fit
 from clickbandit.policies.base import Policy as Policy
@@ -51,7 +52,6 @@ from clickbandit.queries import load_queries as load_queries
 from clickbandit.queries import save_queries as save_queries
 from clickbandit.simulation.run import Problem as Problem
 from clickbandit.simulation.run import Run as Run
-from clickbandit.simulation.simulate import simulate as simulate
 from clickbandit.simulation.trace import Trace as Trace
 
 __version__: str

@@ -1,14 +1,14 @@
 """The paper's experiments (section 6) as data: how large they are, on which queries, with which policies."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
 from clickbandit.experiments.discussion import PAPER as LARGE_DISCUSSION
 from clickbandit.experiments.discussion import QUICK as SMALL_DISCUSSION
 from clickbandit.experiments.discussion import Discussion
-from clickbandit.experiments.plan import Plan, grid
+from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.logs import choose_queries, count_log, fit
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method
@@ -67,27 +67,16 @@ def learn_queries(
 def plan_reproduction(
     queries: Sequence[Query],
     scale: str,
-    *,
-    policies: Sequence[str] = POLICIES,
-    models: Sequence[str] = MODELS,
-    steps: int | None = None,
-    runs: int | None = None,
-    positions: int = 5,
-    seed: int = 1,
+    policies: Sequence[str],
+    models: Sequence[str],
+    conditions: Conditions,
     input: Mapping[str, Any],
-    discussion: bool,
 ) -> Plan:
-    """The runs of the paper's figures; for the manifest, where the queries come from and whether the discussion's
-    experiments are run too."""
-    size: dict[str, Any] = {
-        "steps": steps or SCALES[scale].steps,
-        "runs": runs or SCALES[scale].runs,
-        "positions": positions,
-        "seed": seed,
-    }
-    units = grid(policies, queries, models, method=SCALES[scale].method, **size)
+    """The runs of the paper's figures; `input` says for the manifest where the queries come from."""
+    size = {name: asdict(conditions)[name] for name in ("steps", "runs", "positions", "seed")}
+    discussion = has_discussion(policies, models)
     how = {"kind": KIND, "scale": scale, "input": dict(input), "discussion": discussion}
-    return Plan(queries, units, {**how, **size})
+    return Plan(queries, grid(policies, queries, models, conditions), {**how, **size})
 
 
 def has_discussion(policies: Sequence[str], models: Sequence[str]) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from clickbandit import BatchRank, CascadeModel, simulate
-from clickbandit.simulation import simulate as module
+from clickbandit.experiments import simulate as module
+from clickbandit.simulation import outcome
 from clickbandit.simulation.run import Problem
 
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2])
@@ -56,7 +57,7 @@ def test_threads_do_not_change_the_numbers():
 
 
 def test_ctrl_c_leaves_the_finished_runs(monkeypatch):
-    monkeypatch.setattr(module, "_COMPILED_CHUNK", 10)
+    monkeypatch.setattr(outcome, "_COMPILED_CHUNK", 10)
     tasks = [
         module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000, query=q)) for q in "ab"
     ]
@@ -96,8 +97,8 @@ def test_what_is_done_in_one_call_does_not_change_the_numbers(monkeypatch, metho
     """All windows at once, one by one, or each in pieces."""
 
     def trace(chunk, soon):
-        monkeypatch.setattr(module, "_COMPILED_CHUNK", chunk)
-        monkeypatch.setattr(module, "_SOON", soon)
+        monkeypatch.setattr(outcome, "_COMPILED_CHUNK", chunk)
+        monkeypatch.setattr(outcome, "_QUICK_CALL", soon)
         return simulate(BatchRank(), CM, positions=2, steps=steps, runs=2, seed=5, method=method)
 
     usual = trace(1 << 16, math.inf)

@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from clickbandit import CascadeModel, InputError, PositionBasedModel, Query, simulate
-from clickbandit.experiments import running
-from clickbandit.experiments.folder import Folder, load_results
-from clickbandit.experiments.plan import Plan, grid
-from clickbandit.experiments.running import run
+from clickbandit.experiments import run as engine
+from clickbandit.experiments.folder import Folder
+from clickbandit.experiments.plan import Conditions, Plan, grid
+from clickbandit.experiments.results import load_results
+from clickbandit.experiments.run import run
 
 CM = CascadeModel([0.5, 0.4, 0.2, 0.1])
 PBM = PositionBasedModel([0.2, 0.4, 0.6, 0.1], [1, 0.5, 0.3])
@@ -28,7 +29,9 @@ POLICIES = ("random", "ranked-exp3")
 
 def plan(**changes: object) -> Plan:
     options = {"runs": 3, "steps": 2000, "positions": 2, "seed": 1, **changes}
-    return Plan(QUERIES, grid(POLICIES, QUERIES, ["CM", "PBM"], **options), {"made": "for a test"})
+    return Plan(
+        QUERIES, grid(POLICIES, QUERIES, ["CM", "PBM"], Conditions(**options)), {"made": "for a test"}
+    )
 
 
 def result(folder: Path, **options: object) -> pa.Table:
@@ -66,7 +69,7 @@ def test_a_finished_experiment_is_not_run_again(
 ) -> None:
     result(tmp_path)
     before = (tmp_path / "runs.log").read_bytes()
-    monkeypatch.setattr(running, "simulate_run", lambda *arguments: pytest.fail("ran again"))
+    monkeypatch.setattr(engine, "simulate_run", lambda *arguments: pytest.fail("ran again"))
     assert result(tmp_path).equals(undisturbed)
     assert (tmp_path / "runs.log").read_bytes() == before
 
@@ -89,7 +92,7 @@ def test_ctrl_c_keeps_what_is_finished(undisturbed: pa.Table, tmp_path: Path) ->
     finally:
         signal.signal(signal.SIGINT, before)
     with pytest.raises(
-        InputError, match="is not finished: 19 of 24 runs are missing: go on with the command"
+        InputError, match="is not finished: 19 of 24 runs are missing: resume it with the command"
     ):
         load_results(tmp_path)
     assert threading.active_count() == threads, "its threads must have ended"
@@ -101,14 +104,14 @@ def test_ctrl_c_keeps_what_is_finished(undisturbed: pa.Table, tmp_path: Path) ->
 def test_an_error_in_a_run_ends_all_and_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulate_run = running.simulate_run
+    simulate_run = engine.simulate_run
 
     def failing(number: int, problem: object, *arguments: object) -> object:
         if number == 1:
             raise RuntimeError("broken")
         return simulate_run(number, problem, *arguments)
 
-    monkeypatch.setattr(running, "simulate_run", failing)
+    monkeypatch.setattr(engine, "simulate_run", failing)
     with Folder.open(tmp_path, plan()) as folder:
         with pytest.raises(RuntimeError, match="broken"):
             run(folder, threads=2)
@@ -118,9 +121,9 @@ def test_an_error_in_a_run_ends_all_and_keeps_what_is_finished(
 SCRIPT = """
 import sys
 from clickbandit.experiments.folder import Folder
-from clickbandit.experiments.running import run
+from clickbandit.experiments.run import run
 sys.path.insert(0, {tests!r})
-from test_running import plan
+from test_run import plan
 with Folder.open({folder!r}, plan(steps=400_000, runs=4)) as folder:
     run(folder, threads=2)
 """
@@ -154,7 +157,7 @@ def test_the_same_code_is_compiled_by_one_thread_only(
     most = meanwhile = 0
     ran_meanwhile = threading.Event()
 
-    class SlowRun(running.Run):
+    class SlowRun(engine.Run):
         def advance(self, steps: int) -> tuple[float, int]:
             nonlocal most
             compiling.append(str(self.problem.policy))
@@ -166,7 +169,7 @@ def test_the_same_code_is_compiled_by_one_thread_only(
             return super().advance(steps)
 
     compiled: list[str] = []
-    monkeypatch.setattr(running, "Run", SlowRun)
+    monkeypatch.setattr(engine, "Run", SlowRun)
 
     def progress(steps: int) -> None:
         nonlocal meanwhile
