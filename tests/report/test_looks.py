@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from clickbandit.policies.base import policy_names
+from clickbandit.errors import InputError
+from clickbandit.policies.base import Policy, policy_names
 from clickbandit.report.looks import DASHES, PALETTE, looks, policy_name
 from clickbandit.style import COLOURS
 
@@ -67,6 +68,14 @@ def test_the_papers_three_are_red_blue_and_gray_and_variants_keep_the_colour() -
         found["cascade-kl-ucb"].dash
         == looks(["cascade-kl-ucb:feedback=last"])["cascade-kl-ucb:feedback=last"].dash
     )
+
+
+def test_a_class_without_a_look_takes_its_name_and_a_wrong_colour_is_refused() -> None:
+    assert type("Plain", (Policy,), {}).title == "Plain"
+    with pytest.raises(InputError, match=r"Wrong: colour must be one of vermillion, .*, found 'red dotted'"):
+        type("Wrong", (Policy,), {"colour": "red dotted"})
+    with pytest.raises(InputError, match="found 'blue wavy'"):
+        type("Wrong", (Policy,), {"colour": "blue wavy"})
 
 
 def test_there_are_looks_for_more_policies_than_there_are_looks() -> None:

@@ -17,6 +17,7 @@ from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.errors import InputError
 from clickbandit.policies.contract import Algorithm, Leaps, Live
+from clickbandit.style import COLOURS, DASHES
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,26 @@ class Policy:
 
     paper: ClassVar[str] = ""
     """Where the algorithm comes from."""
+    title: ClassVar[str] = ""
+    """Its name in papers, for reports and docs; by default the name of its class."""
+    colour: ClassVar[str] = ""
+    """How its lines look in charts, such as "blue" or "blue dotted": a colour and dashes of `clickbandit.style`. By
+    default it is derived from the policy's name."""
     key: ClassVar[str | None] = None
     """Its name on the command line, if that is not its module's; empty for the base of a family."""
     knows: ClassVar[tuple[str, ...]] = ()
     """What the policy is told of the users beyond their clicks: "best_list" or "examination". A setting of the same
     name tells it too."""
+
+    def __init_subclass__(cls) -> None:
+        if "title" not in vars(cls):
+            cls.title = cls.__name__
+        colour, _, dashes = cls.colour.partition(" ")
+        if cls.colour and (colour not in COLOURS or (dashes or "solid") not in DASHES):
+            raise InputError(
+                f"{cls.__name__}: colour must be one of {', '.join(COLOURS)}, and after a space it may have one of "
+                f"{', '.join(DASHES)}, found {cls.colour!r}"
+            )
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))

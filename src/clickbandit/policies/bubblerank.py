@@ -237,6 +237,8 @@ class BubbleRank(Policy):
     """
 
     paper = "Li et al. 2019"
+    title = "BubbleRank"
+    colour = "green dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 

@@ -176,6 +176,8 @@ class CascadeDUCB(CascadingPolicy):
     """
 
     paper = "Li and de Rijke 2019"
+    title = "CascadeDUCB"
+    colour = "black dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

@@ -191,6 +191,8 @@ class CascadeKLUCB(CascadingPolicy):
     """
 
     paper = "Kveton et al. 2015"
+    title = "CascadeKL-UCB"
+    colour = "blue"
     algorithm = Algorithm(init, no_memo, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 

@@ -159,6 +159,8 @@ class CascadeSWUCB(CascadingPolicy):
     """
 
     paper = "Li and de Rijke 2019"
+    title = "CascadeSWUCB"
+    colour = "black dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 

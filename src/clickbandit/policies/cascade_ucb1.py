@@ -57,6 +57,8 @@ class CascadeUCB1(CascadingPolicy):
     """
 
     paper = "Kveton et al. 2015"
+    title = "CascadeUCB1"
+    colour = "lilac"
     algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire

@@ -65,6 +65,8 @@ class CascadeUCBV(CascadingPolicy):
     """
 
     paper = "Vial et al. 2022"
+    title = "CascadeUCB-V"
+    colour = "lilac dashed"
     algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire

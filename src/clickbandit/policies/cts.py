@@ -77,5 +77,7 @@ class CTS(CascadingPolicy):
     """
 
     paper = "Zhong et al. 2021"
+    title = "CTS"
+    colour = "lilac dash-dotted"
     algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, best)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

@@ -102,6 +102,8 @@ class DCMKLUCB(Policy):
     """
 
     paper = "Katariya et al. 2016"
+    title = "dcmKL-UCB"
+    colour = "blue dash-dotted"
     algorithm = Algorithm(init, no_memo, rank, update, best)
     live = Live(
         propensity=propensity, describe=describe, admit=cascade_kl_ucb.admit, retire=cascade_kl_ucb.retire

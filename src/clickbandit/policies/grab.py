@@ -289,5 +289,7 @@ class GRAB(Policy):
     """
 
     paper = "Gauthier et al. 2021"
+    title = "GRAB"
+    colour = "purple dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)

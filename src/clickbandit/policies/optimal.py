@@ -61,5 +61,7 @@ class Optimal(Policy):
     """
 
     paper = "yardstick: the best list known"
+    title = "the best list"
+    colour = "black"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     knows = ("best_list",)

@@ -182,6 +182,8 @@ class PBMPIE(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    title = "PBM-PIE"
+    colour = "clay dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 

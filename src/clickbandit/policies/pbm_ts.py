@@ -171,5 +171,7 @@ class PBMTS(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    title = "PBM-TS"
+    colour = "clay dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe)

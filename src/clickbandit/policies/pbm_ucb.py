@@ -139,6 +139,8 @@ class PBMUCB(PBMPolicy):
     """
 
     paper = "Lagrée et al. 2016"
+    title = "PBM-UCB"
+    colour = "clay"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 

@@ -82,5 +82,7 @@ class Random(Policy):
     """
 
     paper = "yardstick: no learning"
+    title = "random lists"
+    colour = "black dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)

@@ -37,5 +37,7 @@ class Rank1Elim(Policy):
     """
 
     paper = "Katariya et al. 2017a"
+    title = "Rank1Elim"
+    colour = "purple dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best, void)
     live = Live(describe=describe)

@@ -36,5 +36,7 @@ class Rank1ElimKL(Policy):
     """
 
     paper = "Katariya et al. 2017b"
+    title = "Rank1ElimKL"
+    colour = "purple dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best, void)
     live = Live(describe=describe)

@@ -199,6 +199,8 @@ class RankedExp3(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    title = "RankedExp3"
+    colour = "gray"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
 

@@ -154,5 +154,7 @@ class RankedKLUCB(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    title = "RankedKL-UCB"
+    colour = "gray dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe)

@@ -149,6 +149,8 @@ class RankedUCB1(Policy):
     """
 
     paper = "Radlinski et al. 2008"
+    title = "RankedUCB1"
+    colour = "gray dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
 

@@ -303,6 +303,8 @@ class TopRank(Policy):
     """
 
     paper = "Lattimore et al. 2018"
+    title = "TopRank"
+    colour = "green"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     leaps = Leaps(quiet, batches, member, absorb, test, in_pairs=True)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, renumber=renumber)

@@ -52,5 +52,7 @@ class TSCascade(CascadingPolicy):
     """
 
     paper = "Zhong et al. 2021"
+    title = "TS-Cascade"
+    colour = "lilac dotted"
     algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

@@ -272,5 +272,7 @@ class UniRank(Policy):
     """
 
     paper = "Gauthier et al. 2022"
+    title = "UniRank"
+    colour = "purple"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)

@@ -1,7 +1,8 @@
 """How policies look: a colour, a dash pattern and a name for each, the same in all charts and pages.
 
-An algorithm has its colour, and a variant of it the same colour with other dashes. There are more algorithms than
-colours that everyone can tell apart, so colour and dashes together say which it is.
+A policy's class states its title, colour and dashes. Its variants have the same colour with other dashes, and so do its
+other settings where several of them are drawn together. There are more algorithms than colours that everyone can tell
+apart, so colour and dashes together say which it is.
 """
 
 import itertools
@@ -9,44 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-from clickbandit.style import COLOURS
+from clickbandit import style
+from clickbandit.policies.base import Policy, policy_class, policy_names
 
-PALETTE = tuple(light for light, _ in COLOURS.values())
-DASHES = ((1, 0), (6, 3), (2, 2), (9, 3, 2, 3))
-"""The dash patterns: solid, dashes, dots, both. Solid is not the empty pattern, which a scale does not take."""
-
-_SOLID, _DASHES, _DOTS, _BOTH = range(4)
-_KNOWN = {
-    "batchrank": ("BatchRank", "vermillion", _DASHES),
-    "batchrank:variant=experiment": ("BatchRank", "vermillion", _SOLID),
-    "batchrank:bounds=hoeffding": ("BatchRank", "vermillion", _DOTS),
-    "batchrank:eliminate=false": ("BatchRank", "vermillion", _DOTS),
-    "cascade-kl-ucb": ("CascadeKL-UCB", "blue", _SOLID),
-    "cascade-kl-ucb:feedback=last": ("CascadeKL-UCB", "blue", _SOLID),
-    "cascade-kl-ucb:feedback=last,budget=log t": ("CascadeKL-UCB", "blue", _SOLID),
-    "ranked-exp3": ("RankedExp3", "gray", _SOLID),
-    "toprank": ("TopRank", "green", _SOLID),
-    "bubblerank": ("BubbleRank", "green", _DASHES),
-    "unirank": ("UniRank", "purple", _SOLID),
-    "grab": ("GRAB", "purple", _DASHES),
-    "rank1elim": ("Rank1Elim", "purple", _DOTS),
-    "rank1elim-kl": ("Rank1ElimKL", "purple", _BOTH),
-    "cascade-ucb1": ("CascadeUCB1", "lilac", _SOLID),
-    "cascade-ucb-v": ("CascadeUCB-V", "lilac", _DASHES),
-    "ts-cascade": ("TS-Cascade", "lilac", _DOTS),
-    "cts": ("CTS", "lilac", _BOTH),
-    "dcm-kl-ucb": ("dcmKL-UCB", "blue", _BOTH),
-    "cascade-ducb": ("CascadeDUCB", "black", _BOTH),
-    "cascade-swucb": ("CascadeSWUCB", "black", _DASHES),
-    "ranked-ucb1": ("RankedUCB1", "gray", _DOTS),
-    "ranked-kl-ucb": ("RankedKL-UCB", "gray", _BOTH),
-    "pbm-ucb": ("PBM-UCB", "clay", _SOLID),
-    "pbm-ts": ("PBM-TS", "clay", _DASHES),
-    "pbm-pie": ("PBM-PIE", "clay", _DOTS),
-    "random": ("random lists", "black", _DOTS),
-    "optimal": ("the best list", "black", _SOLID),
-}
-"""For each policy of the library: its name in papers, its colour and its dashes."""
+PALETTE = tuple(light for light, _ in style.COLOURS.values())
+DASHES = tuple(style.DASHES.values())
 _SETTINGS = {
     "variant=experiment": "experiment",
     "feedback=first": "first click",
@@ -78,7 +46,7 @@ def looks(policies: Iterable[str]) -> dict[str, Look]:
     """
     policies = list(dict.fromkeys(policies))
     places: dict[str, tuple[int, int]] = {}
-    for policy in sorted(policies, key=lambda policy: policy not in _KNOWN):
+    for policy in sorted(policies, key=_precedence):
         colour, dash = _usual(policy)
         for place in _turns(colour, dash):
             if place not in places.values():
@@ -96,11 +64,25 @@ def plain(look: Mapping[str, Look]) -> dict[str, Look]:
     >>> [one.name for one in plain(looks(["batchrank", "cascade-kl-ucb:feedback=last"])).values()]
     ['BatchRank', 'CascadeKL-UCB']
     """
-    bases = [policy.partition(":")[0] for policy in look]
+    kinds = [_class(policy) for policy in look]
     return {
-        policy: one._replace(name=_KNOWN[base][0]) if base in _KNOWN and bases.count(base) == 1 else one
-        for base, (policy, one) in zip(bases, look.items(), strict=True)
+        policy: one._replace(name=kind.title) if kind and kinds.count(kind) == 1 else one
+        for kind, (policy, one) in zip(kinds, look.items(), strict=True)
     }
+
+
+def _class(policy: str) -> type[Policy] | None:
+    """The class of a registered policy; None for a user's own, and for one that results of the past name."""
+    name = policy.partition(":")[0]
+    return policy_class(name) if name in policy_names() else None
+
+
+def _precedence(policy: str) -> int:
+    """Who keeps a look that several would have: a policy, its variants, its other settings, those without a colour."""
+    kind = _class(policy)
+    if kind is None or not kind.colour:
+        return 3
+    return 0 if ":" not in policy else 1 if "variant=" in policy else 2
 
 
 def _turns(colour: int, dash: int) -> Iterator[tuple[int, int]]:
@@ -112,13 +94,13 @@ def _turns(colour: int, dash: int) -> Iterator[tuple[int, int]]:
 
 def _usual(policy: str) -> tuple[int, int]:
     """Which colour and which dashes a policy has if it may choose."""
-    base = policy.partition(":")[0]
-    known = _KNOWN.get(policy) or _KNOWN.get(base)
-    if known is None:  # a user's own: told by its name, so that it is the same in all charts
-        number = crc32(policy.encode())
+    kind = _class(policy)
+    number = crc32(policy.encode())
+    if kind is None or not kind.colour:  # told by its name, so that it is the same in all charts
         return number % len(PALETTE), number // len(PALETTE) % len(DASHES)
-    dash = known[2] if policy in _KNOWN else known[2] + 1 + crc32(policy.encode()) % (len(DASHES) - 1)
-    return list(COLOURS).index(known[1]), dash
+    colour, _, dashes = kind.colour.partition(" ")
+    shift = 1 + number % (len(DASHES) - 1) if "variant=" in policy else 0
+    return list(style.COLOURS).index(colour), list(style.DASHES).index(dashes or "solid") + shift
 
 
 def policy_name(policy: str) -> str:
@@ -127,10 +109,11 @@ def policy_name(policy: str) -> str:
     >>> [policy_name(name) for name in ("batchrank:variant=experiment", "cascade-kl-ucb", "mine.py:Greedy:a=1")]
     ['BatchRank (experiment)', 'CascadeKL-UCB', 'mine.py:Greedy:a=1']
     """
-    base, _, settings = policy.partition(":")
-    if base not in _KNOWN:
+    kind = _class(policy)
+    if kind is None:
         return policy
+    settings = policy.partition(":")[2]
     words = [_SETTINGS.get(setting, setting) for setting in settings.split(",") if setting]
-    if base == "batchrank" and "variant=" not in settings:
-        words = words or ["printed"]
-    return _KNOWN[base][0] + (f" ({', '.join(words)})" if words else "")
+    if not words and hasattr(kind, "variant"):
+        words = [kind.variant]
+    return kind.title + (f" ({', '.join(words)})" if words else "")

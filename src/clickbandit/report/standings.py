@@ -7,7 +7,7 @@ nothing of the users but their clicks.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,13 +66,21 @@ def places(
     Policies in `told` know more of the users than their clicks.
     """
     near = _near(table, queries, positions)
-    found = []
+    found = [
+        Place(total.model, total.policy, None, total.regret, 0.0, near[total.model, total.policy], total.runs)
+        for total in totals(table)
+    ]
+    return placed(found, yardsticks=yardsticks, told=told)
+
+
+def placed(
+    found: Iterable[Place], *, yardsticks: Collection[str] = (), told: Collection[str] = ()
+) -> list[Place]:
+    """The same places in order, each with its rank and how many times the least regret it is."""
     by_model: dict[str, list[Place]] = {}
-    for total in totals(table):
-        place = Place(
-            total.model, total.policy, None, total.regret, 0.0, near[total.model, total.policy], total.runs
-        )
-        by_model.setdefault(total.model, []).append(place)
+    for place in found:
+        by_model.setdefault(place.model, []).append(place)
+    result = []
     for mine in by_model.values():
         mine.sort(key=lambda place: (place.policy in yardsticks, place.regret.mean))
         learning = [place for place in mine if place.policy not in yardsticks]
@@ -80,8 +88,8 @@ def places(
         least = max(min(place.regret.mean for place in equal), _LEAST)
         for rank, place in enumerate(mine, 1):
             ranked = rank if place in learning else None
-            found.append(place._replace(rank=ranked, times=place.regret.mean / least))
-    return found
+            result.append(place._replace(rank=ranked, times=place.regret.mean / least))
+    return result
 
 
 def _near(table: pa.Table, queries: Sequence[Query], positions: int) -> dict[tuple[str, str], float]:

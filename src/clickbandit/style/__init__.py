@@ -1,4 +1,4 @@
-"""The look that reports and the live page share: the base style sheet, and colours that everyone can tell apart."""
+"""The look that reports and the live page share: a base style sheet, and colours and dashes that all can tell apart."""
 
 from importlib import resources
 
@@ -14,6 +14,8 @@ COLOURS = {
 }
 """Each colour on white and on a dark page. Readers with any kind of colour blindness can tell them apart, and
 they stand out from either ground by a contrast of 3 at least."""
+DASHES = {"solid": (1, 0), "dashed": (6, 3), "dotted": (2, 2), "dash-dotted": (9, 3, 2, 3)}
+"""Dash patterns of lines. Solid is not the empty pattern, which a scale does not take."""
 
 
 def base() -> str:

@@ -40,6 +40,8 @@ class BatchRank(Policy):
     """
 
     paper = "Zoghi et al. 2017"
+    title = "BatchRank"
+    colour = "vermillion dashed"
 
     variant: Literal["printed", "experiment"] = "printed"
     """The algorithm as printed, or the version behind the paper's figures, with about half the regret."""
