@@ -1,13 +1,13 @@
 """Run all benchmarks, print what they found, and save it."""
 
 import argparse
-import os
 import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import Rows, fitting, live, page, simulating
+from clickbandit.cores import cores
 from clickbandit.report.tables import print_table
 
 METHOD = (
@@ -21,7 +21,7 @@ def machine() -> dict[str, str]:
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "processor": names[0].partition(":")[2].strip() if names else platform.processor(),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(cores()),
         "Python": platform.python_version(),
         "numba": version("numba"),
         "NumPy": version("numpy"),

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import Table
 from benchmarks.live import CONNECTIONS, Load, _cpu, _run, connect, server
 from clickbandit.live import Ranker
-from clickbandit.live.store import QUERY_COLUMNS
+from clickbandit.live.stores.contract import QUERY_COLUMNS
 
 QUERIES = 100_000
 VIEWERS = 10

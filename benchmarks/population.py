@@ -58,7 +58,7 @@ ANSWER_LOST = 1 / 20
 NEVER_SHOWN = 1 / 30
 SIMULATED_RUNS = 200
 TOLERANCE = 0.1
-MOST_WAITING = 1_000_000
+MAX_WAITING = 1_000_000
 """Impressions of a query that wait to settle; with fewer of them the delay varies less."""
 _WAIT = 0.2
 """Seconds that a click waits for its batch to become full, at most."""
@@ -103,7 +103,7 @@ class Population:
         """Whether one more impression may wait."""
         while self.waiting and self.waiting[0] < now - WINDOW:
             self.waiting.popleft()
-        return len(self.waiting) < MOST_WAITING
+        return len(self.waiting) < MAX_WAITING
 
     def see(self, items: Sequence[str], now: float) -> None:
         """A list was shown to a user who will count."""

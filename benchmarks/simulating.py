@@ -23,11 +23,11 @@ import numpy as np
 from benchmarks import Rows, Table
 from benchmarks.live import resident
 from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.experiments.simulate import Task, simulate_all
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
-from clickbandit.simulation.simulate import Task, simulate_all
 
 PROJECT = Path(__file__).parents[1]
 AUTHORS = {"batchrank": 43_000, "cascade-kl-ucb": 10_000, "ranked-exp3": 50_000}

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from clickbandit.experiments.comparison import YARDSTICKS, all_policies, choose, plan_comparison
-from clickbandit.experiments.folder import Folder, load_results
-from clickbandit.experiments.running import run
+from clickbandit.experiments.folder import Folder
+from clickbandit.experiments.plan import Conditions
+from clickbandit.experiments.results import load_results
+from clickbandit.experiments.run import run
 from clickbandit.intervals import Interval
 from clickbandit.policies.base import parse_policy, policy_class, policy_names
 from clickbandit.progress import progress_bar
@@ -73,8 +75,9 @@ def measure(name: str) -> None:
     folder = PROJECT / "build" / "docs" / name
     found: dict[tuple[str, str], Results] = {}
     for environment, (_, runs, users) in ENVIRONMENTS.items():
-        size = {"steps": STEPS, "runs": runs, "positions": POSITIONS, "seed": SEED}
-        plan = plan_comparison(queries, field, **size, **users, input=QUERIES.name)
+        plan = plan_comparison(
+            queries, field, Conditions(STEPS, runs, POSITIONS, SEED, **users), input=QUERIES.name
+        )
         with (
             Folder.open(folder / environment, plan) as opened,
             progress_bar(plan.steps, f"{name}, {environment}") as advance,

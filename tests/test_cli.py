@@ -145,7 +145,7 @@ def test_a_policy_from_a_file(run, folder):
         (["--model", "dbn"], "query shoes has no model DBN: it has CM, PBM"),
         (["--policy", "mine.py"], "say which class of the file, as mine.py:MyPolicy"),
         (["--policy", "empty.py:Polisy"], "has no class Polisy"),
-        (["--out", "x", "--report", "x"], "must be different files"),
+        (["--out", "x", "--report", "x"], "must be different, found x twice"),
         (["--steps", "1e30"], "at most 1,000,000,000,000,000"),
         (["--steps", "3", "--horizon", "10"], "at least 5 steps are needed"),
         (["--horizon", "0"], "at least 5 steps are needed, found 0"),
@@ -153,13 +153,15 @@ def test_a_policy_from_a_file(run, folder):
         (["--queries", "nowhere.json"], "nowhere.json cannot be read"),
         (["--queries", "broken.py"], "broken.py is not JSON"),
         (["--out", "nowhere/results.parquet"], "nowhere/results.parquet cannot be written"),
-        (["--out", ".", "--force"], "is a folder"),
+        (["--out", "."], "is neither empty nor a folder of results"),
+        (["--out", "folder.parquet", "--force"], "folder.parquet is a folder"),
         (["--report", "queries.json"], "queries.json exists"),
     ],
 )
 def test_bad_input_is_one_sentence(run, folder, arguments, sentence):
     (folder / "broken.py").write_text("1 / 0")
     (folder / "empty.py").write_text("")
+    (folder / "folder.parquet").mkdir()
     before = sorted(folder.iterdir())
     code, out, err = run(*SIMULATE, *arguments)
     assert code == 2

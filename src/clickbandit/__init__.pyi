@@ -17,8 +17,9 @@ from clickbandit.compiling.kernel import FloatArray as FloatArray
 from clickbandit.compiling.kernel import IntArray as IntArray
 from clickbandit.compiling.kernel import kernel as kernel
 from clickbandit.errors import InputError as InputError
-from clickbandit.logs.counting import count_log as count_log
-from clickbandit.logs.fitting import fit as fit
+from clickbandit.experiments.simulate import simulate as simulate
+from clickbandit.logs.count import count_log as count_log
+from clickbandit.logs.fit import fit as fit
 from clickbandit.policies.base import Policy as Policy
 from clickbandit.policies.base import parse_policy as parse_policy
 from clickbandit.policies.batchrank import BatchRank as BatchRank
@@ -53,7 +54,6 @@ from clickbandit.queries import load_queries as load_queries
 from clickbandit.queries import save_queries as save_queries
 from clickbandit.simulation.run import Problem as Problem
 from clickbandit.simulation.run import Run as Run
-from clickbandit.simulation.simulate import simulate as simulate
 from clickbandit.simulation.trace import Trace as Trace
 
 __version__: str

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from types import ModuleType
 from typing import Generic, TypeVar
 
@@ -23,15 +24,24 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The classes derived from `base` that the modules of a package define, and those that entry points name.
 
-    A class is called by its own `key`, or as `spell` makes of its module's name; with an empty key it is not
-    registered. All modules are imported when a name is first asked for.
+    A class is called by its own `key`, or as `spell` makes of its module's name. Not registered are classes with an
+    empty key, abstract ones, and those of `base`'s own module. All modules are imported when a name is first asked
+    for. The group of entry points is the package's name unless given.
     """
 
-    def __init__(self, package: ModuleType, base: type[T], what: str, spell: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        package: ModuleType,
+        base: type[T],
+        what: str,
+        spell: Callable[[str], str],
+        group: str | None = None,
+    ) -> None:
         self._package = package
         self._base = base
         self._what = what
         self._spell = spell
+        self._group = group or package.__name__
 
     def names(self) -> list[str]:
         """The names of all, in alphabetical order."""
@@ -70,14 +80,14 @@ class Registry(Generic[T]):
             for value in vars(module).values()
             if isinstance(value, type)
             and issubclass(value, self._base)
-            and value.__module__ != self._base.__module__
             and f"{value.__module__}.".startswith(f"{module.__name__}.")
+            and value.__module__ != self._base.__module__
+            and not isabstract(value)
         ]
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        group = self._package.__name__
-        return {point.name: point for point in entry_points(group=group)}
+        return {point.name: point for point in entry_points(group=self._group)}
 
     def _load(self, point: EntryPoint) -> type[T]:
         where = f"the entry point {point.name} of {point.group}"

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from clickbandit import cli, load_queries
-from clickbandit.experiments import discussion, reproduction, running
+from clickbandit.experiments import discussion, paper
+from clickbandit.experiments import run as engine
 from clickbandit.logs import generate_log
 
 Run = Callable[..., tuple[int, str, str]]
@@ -25,8 +26,10 @@ QUERIES = {
     "version": 1,
     "queries": [{"query": name, "items": list("abcd"), "models": MODELS} for name in ("shoes", "pasta")],
 }
-CHEAP = ("reproduce", "--queries", "queries.json", "--positions", 2, "--policies", "random,ranked-exp3")
-TINY = (*CHEAP, "--steps", 2000, "--runs", 2, "--out", "out")
+ON_QUERIES = ("reproduce", "--queries", "queries.json", "--positions", 2)
+CHEAP = (*ON_QUERIES, "--policies", "random,ranked-exp3")
+SMALL = ("--steps", 2000, "--runs", 2, "--out", "out")
+TINY = (*CHEAP, *SMALL)
 
 
 @pytest.fixture
@@ -53,9 +56,9 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log and a discussion that are soon done with."""
     tiny = discussion.Discussion(steps=3000, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2, method="step")
-    scale = reproduction.Scale(steps=2000, runs=2, top_queries=3, method="step", discussion=tiny)
-    monkeypatch.setitem(reproduction.SCALES, "quick", scale)
-    monkeypatch.setattr(reproduction, "SESSIONS", 2000)
+    scale = paper.Scale(steps=2000, runs=2, top_queries=3, method="step", discussion=tiny)
+    monkeypatch.setitem(paper.SCALES, "quick", scale)
+    monkeypatch.setattr(paper, "SESSIONS", 2000)
 
 
 def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +66,7 @@ def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pyte
     code, out, err = run("reproduce")
     assert (code, err) == (0, "")
     assert out.startswith("4 policies on CM, PBM of 3 queries: 48 runs of 2,000 steps, and the discussion")
-    for name in reproduction.POLICIES:
+    for name in paper.POLICIES:
         assert name in out
     for sentence in ("CascadeKL-UCB has less regret", "Theorem 1", "Hoeffding bounds", "Without elimination"):
         assert sentence in out
@@ -92,7 +95,7 @@ def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pyte
     assert (code, err) == (0, "")
     assert again == out.partition("\n")[2]
     assert (folder / "report.html").exists()
-    for name in ("reproduction.learn_queries", "running.simulate_run"):  # everything is there
+    for name in ("paper.learn_queries", "run.simulate_run"):  # everything is there
         monkeypatch.setattr(f"clickbandit.experiments.{name}", lambda *_, **__: pytest.fail("again"))
     code, again, _ = run("reproduce")
     assert (code, again) == (0, out)
@@ -148,7 +151,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -
     code, out, err = run("report", "killed")
     assert code == 2
     assert "is not finished" in err
-    assert "of 24 runs are missing: go on with the command that began it" in err
+    assert "of 24 runs are missing: resume it with the command that began it" in err
     code, out, err = run(*CHEAP, *options, "--out", "killed")
     assert code == 0
     assert out.replace("killed", "whole") == printed
@@ -156,7 +159,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -
 
 
 def test_ctrl_c_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulate_run, done = running.simulate_run, []
+    simulate_run, done = engine.simulate_run, []
 
     def interrupted(*arguments: Any) -> Any:
         done.append(simulate_run(*arguments))
@@ -165,14 +168,14 @@ def test_ctrl_c_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
             time.sleep(0.2)
         return done[-1]
 
-    monkeypatch.setattr(running, "simulate_run", interrupted)
+    monkeypatch.setattr(engine, "simulate_run", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners may ignore it
     try:
         code, _, err = run(*TINY, "--threads", 1)
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130
-    assert err.endswith("stopped; 3 of 16 runs are done, and the same command goes on from there\n")
+    assert err.endswith("stopped; 3 of 16 runs are done, and the same command resumes from there\n")
     code, _, _ = run(*TINY)
     assert code == 0
     assert len(done) == 16
@@ -185,7 +188,7 @@ def test_what_is_damaged_is_run_again(run: Run) -> None:
     log.write_bytes(log.read_bytes()[:-100])
     code, _, err = run("report", "out")
     assert code == 2
-    assert "out is not finished: 1 of 16 runs are missing (1 damaged): go on with the command" in err
+    assert "out is not finished: 1 of 16 runs are missing (1 damaged): resume it with the command" in err
     code, _, err = run(*TINY)
     assert (code, err) == (0, "1 damaged results in out are run again\n")
     assert pq.read_table("out/results.parquet").equals(whole)
@@ -207,8 +210,8 @@ def test_another_experiment_needs_another_folder_or_a_restart(run: Run) -> None:
 
 
 def test_policies_have_commas_of_their_own(run: Run) -> None:
-    policies = "cascade-kl-ucb:feedback=last,budget=log t,random"
-    code, _, _ = run(*TINY, "--policies", policies, "--models", "pbm", "--runs", 1)
+    policies = ("--policy", "cascade-kl-ucb:feedback=last,budget=log t,random", "--policies", "random")
+    code, _, _ = run(*ON_QUERIES, *SMALL, *policies, "--models", "pbm", "--runs", 1)
     assert code == 0
     table = pq.read_table("out/results.parquet")
     assert table["policy"].unique().to_pylist() == ["cascade-kl-ucb:feedback=last,budget=log t", "random"]
@@ -224,7 +227,7 @@ def test_policies_have_commas_of_their_own(run: Run) -> None:
         (["--runs", "0"], "--runs must be at least 1, found 0"),
         (["--threads", "0"], "--threads must be at least 1, found 0"),
         (["--policies", "batchrang"], "there is no policy 'batchrang': did you mean batchrank?"),
-        (["--policies", ","], "expected the names of policies, apart by commas"),
+        (["--policies", ","], "expected policies, comma-separated if there are several"),
         (["--policies", "batchrank:bounds=x,random"], "bounds must be kl or hoeffding"),
         (["--models", "CM,PMB"], "there is no click model 'PMB': did you mean PBM?"),
         (["--models", "DBN"], "query shoes has no model DBN: it has CM, PBM"),

@@ -14,8 +14,8 @@ from clickbandit import CascadeModel, InputError, PositionBasedModel, Query, cli
 from clickbandit import cluster as way_to_cluster
 from clickbandit.experiments import cluster as on_cluster
 from clickbandit.experiments.folder import Folder
-from clickbandit.experiments.plan import Plan, grid
-from clickbandit.experiments.running import run
+from clickbandit.experiments.plan import Conditions, Plan, grid
+from clickbandit.experiments.run import run
 
 MODELS = {"CM": CascadeModel([0.5, 0.4, 0.2, 0.1]), "PBM": PositionBasedModel([0.2, 0.4, 0.6, 0.1], [1, 0.5])}
 QUERIES = [Query(name, list("abcd"), MODELS) for name in ("x", "y")]
@@ -39,7 +39,7 @@ def table(path: Path, plan: Plan, **options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return Plan(QUERIES, grid(["random", "ranked-exp3"], QUERIES, ["CM", "PBM"], **OPTIONS))
+    return Plan(QUERIES, grid(["random", "ranked-exp3"], QUERIES, ["CM", "PBM"], Conditions(**OPTIONS)))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_results_are_those_of_a_run_here(
 
 def test_users_who_change_are_the_same_there(cluster: LocalCluster, tmp_path: Path) -> None:
     size: dict[str, Any] = {**OPTIONS, "runs": 1, "drift": [5000, 20_000], "delay": 7, "flip": 0.1}
-    plan = Plan(QUERIES, grid(["ranked-exp3"], QUERIES, ["CM", "PBM"], **size))
+    plan = Plan(QUERIES, grid(["ranked-exp3"], QUERIES, ["CM", "PBM"], Conditions(**size)))
     there = table(tmp_path / "there", plan, cluster=cluster.scheduler_address)
     assert there.equals(table(tmp_path / "here", plan))
 
@@ -108,7 +108,7 @@ def test_a_policy_of_the_users_own(
     monkeypatch.chdir(tmp_path)  # the workers are in another folder
     example = Path(__file__).parents[2] / "examples" / "my_policy.py"
     Path("mine.py").write_text(example.read_text())
-    units = grid(["mine.py:EpsilonGreedy:epsilon=0.2"], QUERIES, ["CM"], **{**OPTIONS, "runs": 2})
+    units = grid(["mine.py:EpsilonGreedy:epsilon=0.2"], QUERIES, ["CM"], Conditions(**{**OPTIONS, "runs": 2}))
     plan = Plan(QUERIES, units)
     there = table(tmp_path / "there", plan, cluster=cluster.scheduler_address)
     assert there.equals(table(tmp_path / "here", plan))
@@ -130,7 +130,7 @@ def test_what_goes_wrong_on_a_worker_is_told_here(
     monkeypatch.chdir(tmp_path)
     example = Path(__file__).parents[2] / "examples" / "my_policy.py"
     Path("mine.py").write_text(example.read_text())
-    plan = Plan(QUERIES, grid(["mine.py:EpsilonGreedy"], QUERIES, ["CM"], **OPTIONS))
+    plan = Plan(QUERIES, grid(["mine.py:EpsilonGreedy"], QUERIES, ["CM"], Conditions(**OPTIONS)))
     _ = plan.problems
     monkeypatch.setattr(on_cluster, "_anywhere", lambda policy: f"elsewhere/{policy}")
     with pytest.raises(InputError, match=r"the policy file elsewhere/mine\.py does not exist"):

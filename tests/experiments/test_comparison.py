@@ -17,7 +17,7 @@ from clickbandit import CascadeModel, InputError, PositionBasedModel, Query, cli
 from clickbandit.click_models.base import ClickModel
 from clickbandit.experiments.comparison import all_policies, choose, plan_comparison
 from clickbandit.experiments.folder import Folder
-from clickbandit.experiments.plan import Plan, grid
+from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.policies.base import policy_names
 
 Run = Callable[..., tuple[int, str, str]]
@@ -46,7 +46,7 @@ def test_who_must_be_told_what_a_model_does_not_have_is_left_out_there() -> None
         "pbm-pie, pbm-ts, pbm-ucb must be told how often users examine each position, which CM cannot say: "
         "left out there",
     ]
-    plan = plan_comparison(QUERIES, field, steps=1000, runs=2, positions=2, seed=1, input="x")
+    plan = plan_comparison(QUERIES, field, Conditions(1000, 2, 2, 1), input="x")
     met = {(unit.policy, unit.model) for unit in plan.units}
     assert met == {(policy, model) for policy in all_policies() for model in ("CM", "PBM")} - field.skipped
     assert len(plan.units) == len(met) * 2 * len(QUERIES)
@@ -59,7 +59,7 @@ def test_who_is_named_is_not_left_out_but_refused() -> None:
     with pytest.raises(
         InputError, match=r"pbm-ucb must be told the users' examination, which CM does not have"
     ):
-        plan_comparison(QUERIES, field, steps=1000, runs=1, positions=2, seed=1, input="x")
+        plan_comparison(QUERIES, field, Conditions(1000, 1, 2, 1), input="x")
 
 
 def test_all_and_one_more() -> None:
@@ -82,8 +82,8 @@ def test_models_that_only_some_queries_have() -> None:
 def test_which_policies_leap_is_known(tmp_path: Path) -> None:
     def leaping(**users: object) -> list[str]:
         field = choose(QUERIES, ["batchrank", "random"], ["CM"])
-        size: dict[str, int] = {"steps": 200_000, "runs": 1, "positions": 2, "seed": 1}
-        return list(plan_comparison(QUERIES, field, **size, **users, input="x").settings["leaping"])  # type: ignore[arg-type]
+        conditions = Conditions(200_000, 1, 2, 1, **users)  # type: ignore[arg-type]
+        return list(plan_comparison(QUERIES, field, conditions, input="x").settings["leaping"])
 
     assert leaping() == ["batchrank"]
     assert leaping(drift=[1000]) == ["batchrank"]
@@ -171,7 +171,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -
     assert process.wait() == -signal.SIGKILL, "it must be killed before it ends"
     code, _, err = run("report", "killed")
     assert code == 2
-    assert "of 24 runs are missing: go on with the command that began it" in err
+    assert "of 24 runs are missing: resume it with the command that began it" in err
     code, out, _ = run(*CHEAP, *options, "--out", "killed")
     assert code == 0
     assert without_times(out.replace("killed", "whole")) == without_times(printed)
@@ -237,10 +237,8 @@ def test_bad_input_is_one_sentence(run: Run, arguments: list[str], sentence: str
 
 
 def test_results_of_no_command_are_not_drawn(run: Run, folder: Path) -> None:
-    with Folder.open(
-        "other", Plan(QUERIES, grid(["random"], QUERIES, ["CM"], runs=1, steps=5, positions=1, seed=1))
-    ):
+    with Folder.open("other", Plan(QUERIES, grid(["random"], QUERIES, ["CM"], Conditions(5, 1, 1, 1)))):
         pass
     code, _, err = run("report", "other")
     assert code == 2
-    assert "other must hold the results of 'clickbandit reproduce' or 'clickbandit compare'" in err
+    assert "other must hold the results of 'clickbandit reproduce', 'compare' or 'simulate'" in err

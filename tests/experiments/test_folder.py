@@ -13,17 +13,18 @@ import pytest
 
 from clickbandit import CascadeModel, InputError, Query
 from clickbandit.experiments import versions as versions_module
-from clickbandit.experiments.folder import Folder, load_results
+from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.log import line_of, read_log
-from clickbandit.experiments.plan import Plan, grid
-from clickbandit.experiments.running import run
+from clickbandit.experiments.plan import Conditions, Plan, grid
+from clickbandit.experiments.results import load_results
+from clickbandit.experiments.run import run
 
 QUERIES = [Query(name, list("abcd"), {"CM": CascadeModel([0.5, 0.4, 0.2, 0.1])}) for name in ("x", "y")]
 
 
 def plan(queries: list[Query] = QUERIES, settings: object = "these", **changes: object) -> Plan:
     options = {"runs": 4, "steps": 500, "positions": 2, "seed": 1, **changes}
-    return Plan(queries, grid(["random"], queries, ["CM"], **options), {"settings": settings})
+    return Plan(queries, grid(["random"], queries, ["CM"], Conditions(**options)), {"settings": settings})
 
 
 def make(path: Path, this: Plan | None = None) -> pa.Table:
@@ -252,7 +253,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_gets_a_sentence(tmp_path: Path, whole: pa.Table) -> None:
-    sentence = "cannot be written: No space left on device: mend that, and the same command goes on"
+    sentence = "cannot be written: No space left on device: fix that, and the same command resumes"
     with Folder.open(tmp_path, plan()) as folder, open("/dev/full", "ab", buffering=0) as full:
         folder._log.close()
         folder._log = full
@@ -285,7 +286,7 @@ def test_an_edited_policy_is_another_experiment(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     example = (Path(__file__).parents[2] / "examples" / "my_policy.py").read_text()
     Path("mine.py").write_text(example)
-    units = grid(["mine.py:EpsilonGreedy"], QUERIES, ["CM"], runs=1, steps=200, positions=2, seed=1)
+    units = grid(["mine.py:EpsilonGreedy"], QUERIES, ["CM"], Conditions(200, 1, 2, 1))
     make(Path("made"), Plan(QUERIES, units))
     (digest,) = json.loads(Path("made/manifest.json").read_text())["own policies"].values()
     Path("mine.py").write_text(example + "\n")

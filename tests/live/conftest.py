@@ -1,4 +1,4 @@
-"""A store for each test, and a clock that goes only when told to."""
+"""A store and a service for each test, and a clock that goes only when told to."""
 
 import contextlib
 import os
@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from clickbandit.compiling.specialise import specialise
-from clickbandit.live import Ranker, algorithm
+from clickbandit.live import AsyncRanker, Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
 from live import postgres
+from live.serving import Served, serve
 
 MEMORY = "/dev/shm"
 
@@ -119,3 +120,29 @@ def open_ranker(url: str, clock: Clock) -> Iterator[Callable[..., Ranker]]:
     yield open_
     for ranker in opened:
         ranker.close()
+
+
+@pytest.fixture
+def open_service(folder: Path, clock: Clock) -> Iterator[Callable[..., Served]]:
+    """Opens services on the test's store, and closes what the test leaves open."""
+    with contextlib.ExitStack() as stack:
+
+        def open_(ranker: dict[str, Any] | None = None, **settings: Any) -> Served:
+            given = {"policy": "random", "positions": 3, "clock": clock, **(ranker or {})}
+            store = given.pop("store", f"sqlite:///{folder}/clicks.db")
+            return stack.enter_context(serve(AsyncRanker(store, **given), **settings))
+
+        yield open_
+
+
+@pytest.fixture
+def service(open_service: Callable[..., Served]) -> Served:
+    return open_service()
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service for tests that leave nothing behind."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('standing')}/clicks.db"
+    with serve(AsyncRanker(url, policy="random", positions=3)) as served:
+        yield served

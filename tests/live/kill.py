@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clickbandit.live.types import QuerySummary
+import msgspec
 
 QUERIES = {f"query {n}": [f"{n}-{item}" for item in "ABCDEF"[: 2 + n]] for n in range(5)}
 EXPIRING = "query 4"
@@ -59,7 +59,7 @@ def serve(store: str, path: str) -> None:
                     reply = await getattr(ranker, method)(**arguments)
                 except Exception as error:
                     reply = {"error": type(error).__name__}
-                writer.write(json.dumps(reply, default=str).encode() + b"\n")
+                writer.write(msgspec.json.encode(reply) + b"\n")
 
         await asyncio.start_unix_server(answer, path)
         print("ready", flush=True)
@@ -209,8 +209,8 @@ class Client(threading.Thread):
         """Settle or void, for the first time or again; and no click that was acknowledged is missing."""
         impression = self.impressions[id]
         reply, _ = self.ask("settle" if impression.outcome == "settled" else "void", id=id)
-        assert reply[1] == impression.outcome, f"{id} is to be {impression.outcome}, found {reply}"
-        found = set(reply[2])
+        assert reply["outcome"] == impression.outcome, f"{id} is to be {impression.outcome}, found {reply}"
+        found = set(reply["clicked"])
         assert impression.clicked <= found <= impression.clicked | impression.doubtful, (
             f"{id}: clicks on {impression.clicked} were accepted (perhaps {impression.doubtful}), found {found}"
         )
@@ -251,8 +251,7 @@ def check(clients: list[Client]) -> None:
     for query, count in seen.items():
         detail, _ = asker.ask("query", query=query)
         names = ("impressions", "learned", "settled", "voided", "clicks", "late")
-        summary = dict(zip(QuerySummary._fields, detail[0], strict=True))
-        found = {name: summary[name] for name in names}
+        found = {name: detail["summary"][name] for name in names}
         expected = {
             "impressions": count["impressions"],
             "learned": count["settled"],
@@ -262,7 +261,7 @@ def check(clients: list[Client]) -> None:
             "late": count["late"],
         }
         assert found == expected, f"{query}: found {found}, expected {expected}"
-        for entry in detail[3]["items"]:
+        for entry in detail["learned"]["items"]:
             item = entry["item"]
             told = (entry["observed"], entry["clicks"])
             assert told == (observed[query][item], credit[query][item]), (

@@ -7,10 +7,11 @@ import time
 from contextlib import contextmanager
 
 import uvicorn
+from prometheus_client.parser import text_string_to_metric_families
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.server import _config
-from clickbandit.live.service import Service
+from clickbandit.live.http.server import config
+from clickbandit.live.http.service import Service
 
 
 class Answer:
@@ -81,7 +82,7 @@ class Served:
 def serve(ranker: AsyncRanker, port: int = 0, **settings):
     """Run a service, on any port unless one is named, until the block ends."""
     service = Service(ranker, **{"log_requests": False, **settings})
-    server = uvicorn.Server(_config(service))
+    server = uvicorn.Server(config(service))
     server.config.port = port
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -96,3 +97,13 @@ def serve(ranker: AsyncRanker, port: int = 0, **settings):
         service.stop()
         server.should_exit = True
         thread.join()
+
+
+def metrics(service: Served) -> dict[tuple[str, ...], float]:
+    """By name and the values of labels."""
+    text = service.get("/metrics").body.decode()
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }

@@ -1,6 +1,7 @@
 """Safety for the business: pinned and excluded items, a share held out, items that come and go, and pruning."""
 
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,9 @@ from clickbandit import InputError
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.batch import arrange
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Items, Start
-from clickbandit.live.requests import rank_request
+from clickbandit.live.requests import arrange, rank_request
 
 ITEMS = list("ABCDEF")
 
@@ -137,7 +137,7 @@ def test_a_share_is_held_out_and_compared(open_ranker):
         mean = clicks[source] / n
         spread = np.sqrt((squares[source] / n - mean**2) * n / (n - 1) / n)
         np.testing.assert_allclose(
-            arm.per_impression, (mean, mean - 1.97 * spread, mean + 1.97 * spread), rtol=0.01
+            astuple(arm.per_impression), (mean, mean - 1.97 * spread, mean + 1.97 * spread), rtol=0.01
         )
     assert found.difference.mean == found.treated.per_impression.mean - found.held_out.per_impression.mean
     assert found.difference.low < found.difference.mean < found.difference.high

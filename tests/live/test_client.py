@@ -11,8 +11,8 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.live import AsyncRanker, Client, Conflict, Event, Ranker, StoreError, Unknown
-from clickbandit.live.auth import Keys
-from clickbandit.live.types import LimitReached
+from clickbandit.live.http.auth import Keys
+from clickbandit.live.values import LimitReached
 from live.serving import serve
 
 ITEMS = list("ABCDEF")
@@ -63,8 +63,8 @@ def outcome(function, *args, **kwargs):
         return type(error), str(error)
 
 
-def test_a_client_is_a_ranker_elsewhere(both, clock):
-    ranker, client = both(holdout=0.2)
+def visits():
+    """Lists, clicks and settlements of three queries."""
     calls = []
     for k in range(120):
         query = ("red shoes", "a/b?c#%", "..")[k % 3]
@@ -73,56 +73,63 @@ def test_a_client_is_a_ranker_elsewhere(both, clock):
         calls.append(("events", ([Event(f"i{k}", ITEMS[k % 5], f"e{k}", "2024-05-01T12:00:00Z")] * 2,), {}))
         if k % 4:
             calls.append(("settle", (f"i{k}",), {}))
-    calls += [
-        ("rank", ("red shoes", ITEMS), {"id": "i0"}),
-        ("rank", ("red shoes", ITEMS), {"id": "i1"}),
-        ("rank", ("red shoes", ITEMS), {"id": "p", "pinned": {"F": 1}, "excluded": ["A"], "positions": 3}),
-        ("rank", ("red shoes", ITEMS), {"positions": 4}),
-        ("rank", ("red shoes", ["A", "A"]), {}),
-        ("rank", ("x" * 1001, ITEMS), {}),
-        ("rank", ("\ud800", ITEMS), {}),
-        ("rank", ("none", []), {"id": "none"}),
-        ("void", ("i0",), {}),
-        ("void", ("i0",), {}),
-        ("settle", ("i0",), {}),
-        ("settle", ("nothing",), {}),
-        ("settle", ("",), {}),
-        ("click", ("i4", "Z"), {}),
-        ("click", ("nothing", "A"), {"event_id": "e"}),
-        ("click", ("i1", "A"), {"event_id": "late"}),
-        ("click", ("i1", "A"), {"event_id": ""}),
-        ("events", ([],), {}),
-        (
-            "events",
-            ([5, {"id": "i4", "item": "A", "colour": 1}, {"id": "i4", "item": ITEMS[4], "timestamp": 5}],),
-            {},
-        ),
-        (
-            "events",
-            ([{"id": "i8", "item": item, "timestamp": datetime(2024, 5, 1, tzinfo=UTC)} for item in ITEMS],),
-            {},
-        ),
-        ("freeze", ("red shoes",), {}),
-        ("rank", ("red shoes", ITEMS), {"id": "frozen"}),
-        ("unfreeze", ("red shoes",), {}),
-        ("freeze", ("nowhere",), {}),
-        ("query", ("red shoes",), {}),
-        ("query", ("a/b?c#%",), {}),
-        ("query", ("..",), {}),
-        ("query", ("nowhere",), {}),
-        ("queries", (), {}),
-        ("queries", (), {"search": "b?c#", "sort": "clicks", "descending": True, "limit": 1}),
-        ("queries", (), {"offset": 3}),
-        ("reset", ("red shoes",), {"policy": "random", "positions": 2, "horizon": 100, "window": "1h"}),
-        ("reset", ("red shoes",), {"policy": "batchrak"}),
-        ("reset", ("new",), {"window": 5.5}),
-        ("rank", ("red shoes", ITEMS), {"id": "reset"}),
-        ("query", ("red shoes",), {}),
-        ("verify", ("..",), {}),
-        ("verify", ("nowhere",), {}),
-        ("ping", (), {}),
-    ]
-    for name, args, kwargs in calls:
+    return calls
+
+
+OTHER_CALLS = [
+    ("rank", ("red shoes", ITEMS), {"id": "i0"}),
+    ("rank", ("red shoes", ITEMS), {"id": "i1"}),
+    ("rank", ("red shoes", ITEMS), {"id": "p", "pinned": {"F": 1}, "excluded": ["A"], "positions": 3}),
+    ("rank", ("red shoes", ITEMS), {"positions": 4}),
+    ("rank", ("red shoes", ["A", "A"]), {}),
+    ("rank", ("x" * 1001, ITEMS), {}),
+    ("rank", ("\ud800", ITEMS), {}),
+    ("rank", ("none", []), {"id": "none"}),
+    ("void", ("i0",), {}),
+    ("void", ("i0",), {}),
+    ("settle", ("i0",), {}),
+    ("settle", ("nothing",), {}),
+    ("settle", ("",), {}),
+    ("click", ("i4", "Z"), {}),
+    ("click", ("nothing", "A"), {"event_id": "e"}),
+    ("click", ("i1", "A"), {"event_id": "late"}),
+    ("click", ("i1", "A"), {"event_id": ""}),
+    ("events", ([],), {}),
+    (
+        "events",
+        ([5, {"id": "i4", "item": "A", "colour": 1}, {"id": "i4", "item": ITEMS[4], "timestamp": 5}],),
+        {},
+    ),
+    (
+        "events",
+        ([{"id": "i8", "item": item, "timestamp": datetime(2024, 5, 1, tzinfo=UTC)} for item in ITEMS],),
+        {},
+    ),
+    ("freeze", ("red shoes",), {}),
+    ("rank", ("red shoes", ITEMS), {"id": "frozen"}),
+    ("unfreeze", ("red shoes",), {}),
+    ("freeze", ("nowhere",), {}),
+    ("query", ("red shoes",), {}),
+    ("query", ("a/b?c#%",), {}),
+    ("query", ("..",), {}),
+    ("query", ("nowhere",), {}),
+    ("queries", (), {}),
+    ("queries", (), {"search": "b?c#", "sort": "clicks", "descending": True, "limit": 1}),
+    ("queries", (), {"offset": 3}),
+    ("reset", ("red shoes",), {"policy": "random", "positions": 2, "horizon": 100, "window": "1h"}),
+    ("reset", ("red shoes",), {"policy": "batchrak"}),
+    ("reset", ("new",), {"window": 5.5}),
+    ("rank", ("red shoes", ITEMS), {"id": "reset"}),
+    ("query", ("red shoes",), {}),
+    ("verify", ("..",), {}),
+    ("verify", ("nowhere",), {}),
+    ("ping", (), {}),
+]
+
+
+def test_a_client_is_a_ranker_elsewhere(both, clock):
+    ranker, client = both(holdout=0.2)
+    for name, args, kwargs in [*visits(), *OTHER_CALLS]:
         there, here = (outcome(getattr(one, name), *args, **kwargs) for one in (client, ranker))
         assert there == here, (name, args, kwargs)
         assert type(there) is type(here)
@@ -162,7 +169,7 @@ def test_many_events_go_in_parts(both):
 
 
 def test_errors_are_those_of_a_ranker(both):
-    _, client = both(most_queries=1)
+    _, client = both(max_queries=1)
     client.rank("shoes", ITEMS, id="x")
     for error, call in [
         (Conflict, lambda: client.rank("shoes", ITEMS[::-1], id="x")),

@@ -10,7 +10,7 @@ import pytest
 from clickbandit.live.demo.crowd import Arm, Crowd, Person
 from clickbandit.live.demo.messages import DemoSettings
 from clickbandit.live.demo.queries import ATTRACTIONS, EXAMINATION, POSITIONS, QUERIES
-from clickbandit.live.metrics import Metrics
+from clickbandit.live.http.metrics import Metrics
 
 PEOPLE = 20_000
 

@@ -13,7 +13,7 @@ import pytest
 from clickbandit import Policy
 from clickbandit.live import AsyncRanker, Event, Ranker, StoreError
 from clickbandit.live import engine as engine_module
-from clickbandit.live.sqlite import SqliteStore
+from clickbandit.live.stores.sqlite import SqliteStore
 
 ITEMS = list("ABCDEF")
 
@@ -186,7 +186,7 @@ def test_a_store_that_does_not_answer(folder, clock, caplog):
 
 
 def test_too_many_who_wait_get_the_order_given(store, clock, monkeypatch):
-    monkeypatch.setattr(engine_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(engine_module, "MAX_WAITING", 10)
 
     async def use() -> None:
         async with AsyncRanker(store, policy="random", positions=3, clock=clock) as ranker:

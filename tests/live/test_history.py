@@ -1,20 +1,25 @@
 """What the page is made of, on both stores: states, histories, how late clicks come, and the streams."""
 
-import contextlib
-import http.client
 import itertools
-import json
 import time
 
 import pytest
 
-from clickbandit.live import AsyncRanker, Event, Unknown, history, stream
-from clickbandit.live.history import LOOK_AGAIN, MOST_FRAMES, MOST_POINTS, History, Look
+from clickbandit.live import Event, Unknown, history
+from clickbandit.live.history import LOOK_AGAIN, MAX_FRAMES, MAX_POINTS, History, Look
 from clickbandit.live.learner import Learner
-from clickbandit.live.store import DIVIDED, FINISHED, SILENT_AFTER, STATE, STUCK_AFTER, UNDIVIDED, QueryRow
+from clickbandit.live.stores.contract import (
+    DIVIDED,
+    FINISHED,
+    SILENT_AFTER,
+    STUCK_AFTER,
+    UNDIVIDED,
+    QueryRow,
+)
+from clickbandit.live.stores.sql import STATE
+from clickbandit.live.values import Delays
 from clickbandit.live.views import state
 from live.conftest import only_postgres, only_sqlite
-from live.serving import serve
 
 ITEMS = tuple("ABCDE")
 ATTRACTS = {"A": 1, "B": 1}
@@ -153,13 +158,13 @@ def test_late_clicks_suggest_a_window(open_ranker, clock):
         clock.now += 2 if k < 60 else 47
         ranker.click(shown.id, shown.items[0])
     delays = ranker.operations().delays
-    assert delays == (100, 40, 2.0, 47.0, 60)
+    assert delays == Delays(100, 40, 2.0, 47.0, 60)
     for _ in range(20_000 // 100):
         shown = ranker.rank("shoes", ITEMS)
         clock.now += 1
         ranker.events([Event(shown.id, shown.items[0], f"{shown.id} {k}") for k in range(100)])
     delays = ranker.operations().delays
-    assert delays == (20_000, 0, 1.0, 1.0, None)  # what is long ago does not count
+    assert delays == Delays(20_000, 0, 1.0, 1.0, None)  # what is long ago does not count
 
 
 def test_what_is_pruned_is_counted(open_ranker, clock):
@@ -262,12 +267,12 @@ def test_a_history_is_bounded():
         assert not document.add(look)
         row.settled = k
         document.count(row, k)
-    assert len(document.to_bytes()) < 3 * history.MOST_BYTES
-    assert 1 <= len(document.frames) <= MOST_FRAMES
+    assert len(document.to_bytes()) < 3 * history.MAX_BYTES
+    assert 1 <= len(document.frames) <= MAX_FRAMES
     assert document.frames[-1]["learned"] == 299
     assert document.points[0] == [0, 0, 0]
     assert document.points[-1] == [299, 299, 0]
-    assert len(document.points) <= MOST_POINTS
+    assert len(document.points) <= MAX_POINTS
     assert History(document.to_bytes()).frames == document.frames
 
 
@@ -296,101 +301,3 @@ def test_a_policy_that_cannot_say_what_it_learned_goes_on(open_ranker, monkeypat
     learn(ranker, n=5)
     assert ranker.history("shoes").frames == []
     assert ranker.stats().settled == 5
-
-
-# --- over HTTP ----------------------------------------------------------------------------------------------
-
-
-def messages(response, n):
-    """The first messages of a stream, without those that only say that it is there."""
-    found = []
-    while len(found) < n:
-        line = response.readline()
-        if line.startswith(b"event: "):
-            found.append(line[7:].decode().strip())
-        elif line.startswith(b"data: "):
-            found.append(json.loads(line[6:]))
-    return found
-
-
-@only_sqlite
-def test_a_stream_says_what_changes(url):
-    with contextlib.ExitStack() as stack:
-        served = stack.enter_context(serve(AsyncRanker(url, policy="random", positions=3)))
-
-        def follow(path):
-            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
-            stack.callback(connection.close)
-            connection.request("GET", path)
-            return stack.enter_context(connection.getresponse())
-
-        viewed = follow("/v1/stream?view=query&query=shoes")
-        assert viewed.headers["content-type"] == "text/event-stream"
-        found, problem = messages(viewed, 2)
-        assert (found, problem["status"]) == ("problem", 404)
-        served.rank("shoes")
-        while found == "problem":
-            (found,) = messages(viewed, 1)
-            if found == "problem":
-                messages(viewed, 1)
-        assert found["detail"]["summary"]["impressions"] == 1
-        assert len(found["history"]["impressions"]) == 1
-        assert served.get("/v1/stream?view=nothing").status == 422
-        assert served.get("/v1/stream?view=demo").status == 422
-        health = served.get("/v1/health").json
-        assert {entry["endpoint"] for entry in health["latency"]} == {"/v1/rank", "/v1/stream"}
-        assert (health["requests"], health["refused"], health["failed"]) == (3, 2, 0)
-        other = follow("/v1/stream")
-        assert messages(other, 1)[0]["stats"]["impressions"] == 1
-        # to be stopped ends streams too, at once
-        started = time.monotonic()
-        served.service.stop()
-        other.read()
-        viewed.read()
-        assert time.monotonic() - started < 10
-
-
-@only_sqlite
-def test_all_who_look_at_the_same_cost_one(url, monkeypatch):
-    monkeypatch.setattr(stream, "MOST_STREAMS", 5)
-    looks = 0
-    stats = AsyncRanker.stats
-
-    async def counted(self, **settings):
-        nonlocal looks
-        looks += 1
-        return await stats(self, **settings)
-
-    monkeypatch.setattr(AsyncRanker, "stats", counted)
-    with serve(AsyncRanker(url, policy="random", positions=3)) as served, contextlib.ExitStack() as stack:
-        streams = []
-        for _ in range(5):
-            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
-            stack.callback(connection.close)
-            connection.request("GET", "/v1/stream")
-            streams.append(stack.enter_context(connection.getresponse()))
-        for one in streams:
-            messages(one, 3)
-        assert 3 <= looks <= 5
-        refused = served.get("/v1/stream")
-        assert refused.status == 503
-        assert "5 pages are open already" in refused.detail
-
-
-@only_sqlite
-def test_the_page_is_served_and_asks_nobody_else(url):
-    with serve(AsyncRanker(url, policy="random")) as served:
-        for path, kind in (
-            ("/", "text/html"),
-            ("/page/app.js", "text/javascript"),
-            ("/page/base.css", "text/css"),
-        ):
-            answer = served.get(path)
-            assert answer.status == 200
-            assert answer.headers["content-type"].startswith(kind)
-            assert answer.headers["content-security-policy"].startswith("default-src 'self';")
-            assert b"://" not in answer.body
-        assert served.get("/page/info.json").json["demo"] is False
-        assert served.send("HEAD", "/").status == 200
-        for path in ("/page/", "/page/../__init__.py", "/page/missing.js"):
-            assert served.get(path).status == 404

@@ -137,3 +137,12 @@ def test_lists_leave_nothing_behind():
         learner.rank()
     after = sys.getrefcount(learner.rng)
     assert after == before
+
+
+def test_a_snapshot_is_read_by_the_order_of_its_fields_whatever_they_were_called_then(plain: Algorithms):
+    """As in a store of version 0.1, where the value that CTS draws for an item was called otherwise."""
+    learner = Log("cts", plain).learner
+    learner.rank()
+    older = learner.to_bytes().replace(b'"value"', b'"drawn"')
+    assert older != learner.to_bytes()
+    assert Learner.from_bytes("shoes", plain, older).to_bytes() == learner.to_bytes()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.auth import Keys
-from clickbandit.live.endpoints import ENDPOINTS
+from clickbandit.live.http.auth import Keys
+from clickbandit.live.http.endpoints import ENDPOINTS
 from live.serving import serve
 
 KEY = "correct-horse-battery"

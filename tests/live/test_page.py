@@ -15,8 +15,8 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.live import AsyncRanker
-from clickbandit.live.auth import Keys
 from clickbandit.live.demo import run_demo
+from clickbandit.live.http.auth import Keys
 from live.serving import serve
 
 KEY = "correct-horse-battery"

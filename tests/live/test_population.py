@@ -12,7 +12,7 @@ RUNS, IMPRESSIONS = 3, 1000
 
 
 def test_a_small_population(folder, monkeypatch):
-    settings = {"WINDOW": 1.0, "DELAY": 0.1, "LONGEST_DELAY": 0.4, "MOST_WAITING": 100}
+    settings = {"WINDOW": 1.0, "DELAY": 0.1, "LONGEST_DELAY": 0.4, "MAX_WAITING": 100}
     for name, value in settings.items():
         monkeypatch.setattr(population, name, value)
     models = [

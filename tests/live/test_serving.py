@@ -18,8 +18,9 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.live import Ranker
-from clickbandit.live.auth import Keys, Rates, read_keys
-from clickbandit.live.server import Options, serve
+from clickbandit.live.http.auth import Keys, Rates, read_keys
+from clickbandit.live.http.server import serve
+from clickbandit.live.settings import ServiceSettings
 from live.conftest import new_schema
 
 ITEMS = list("ABCDEF")
@@ -34,7 +35,7 @@ def refusal(folder, **options) -> str:
     """What it says when it does not start."""
     options = {"store": f"sqlite:///{folder}/clicks.db", "host": "127.0.0.1", "port": 0, **options}
     with pytest.raises(InputError) as raised:
-        serve(Options(**options))
+        serve(ServiceSettings(**options))
     return str(raised.value)
 
 
@@ -73,7 +74,7 @@ def test_sqlite_serves_one_worker(tmp_path):
     done = subprocess.run(command("--workers", "2"), capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("clickbandit: a SQLite store serves one worker, found --workers 2")
+    assert done.stderr.startswith("clickbandit: a SQLite store serves one worker, found 2 workers")
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -98,8 +99,8 @@ def test_a_port_that_is_taken(tmp_path):
         ({"window": "soon"}, "window must be"),
         ({"holdout": 2.0}, "holdout must be"),
         ({"positions": 0}, "positions must be"),
-        ({"rate": 0.0}, "--rate must be"),
-        ({"workers": 0}, "--workers must be"),
+        ({"rate": 0.0}, "rate must be"),
+        ({"workers": 0}, "workers must be"),
         ({"api_keys_file": "nowhere.txt"}, "cannot be read"),
         ({"host": "no.such.host.invalid"}, "cannot be listened on"),
     ],
@@ -178,6 +179,19 @@ def test_what_it_says_works(folder):
         assert "red shoes" not in err
 
 
+def check_acknowledged(folder, ranked, clicked):
+    """Every list and click that was answered is in the store, once."""
+    with Ranker(f"sqlite:///{folder}/clickbandit.db", policy="random") as ranker:
+        before = ranker.stats()
+        for id, items in ranked.items():
+            assert ranker.rank(f"q{int(id.partition('-')[2]) % 3}", ITEMS, id=id).items == items
+        assert {verdict.verdict for verdict in ranker.events(list(clicked.values()))} == {"duplicate"}
+        after = ranker.stats()
+        assert after.impressions == before.impressions <= len(ranked) + 8
+        assert after.settled == before.settled <= len(ranked) / 2 + 8
+        assert all(ranker.verify(f"q{k}") for k in range(3))
+
+
 def test_to_be_stopped_loses_nothing(folder):
     """SIGTERM while many ask: whatever was acknowledged is there afterwards, once."""
     ranked, clicked, errors = {}, {}, []
@@ -227,15 +241,7 @@ def test_to_be_stopped_loses_nothing(folder):
             thread.join()
     assert errors == []
     assert len(clicked) >= 300
-    with Ranker(f"sqlite:///{folder}/clickbandit.db", policy="random") as ranker:
-        before = ranker.stats()
-        for id, items in ranked.items():
-            assert ranker.rank(f"q{int(id.partition('-')[2]) % 3}", ITEMS, id=id).items == items
-        assert {verdict.verdict for verdict in ranker.events(list(clicked.values()))} == {"duplicate"}
-        after = ranker.stats()
-        assert after.impressions == before.impressions <= len(ranked) + 8
-        assert after.settled == before.settled <= len(ranked) / 2 + 8
-        assert all(ranker.verify(f"q{k}") for k in range(3))
+    check_acknowledged(folder, ranked, clicked)
 
 
 def test_to_be_stopped_at_once(folder):

@@ -128,6 +128,29 @@ def dbn(session: Session, get: Get) -> Expected:
                 yield "continuation", None, weight * on, weight
 
 
+def _ccm_worlds(
+    session: Session, get: Get, taus: tuple[float, float, float], last: int
+) -> list[tuple[float, int, int | None]]:
+    """Where the user may have stopped below the last click, and whether that was relevant, each with its weight."""
+    query, items, _ = session
+    tau1, tau2, tau3 = taus
+    end = len(items) - 1
+    worlds: list[tuple[float, int, int | None]] = []
+    starts: list[tuple[float, int | None]] = [(1.0, None)]
+    if last >= 0:
+        a = get("attraction", (query, items[last]))
+        starts = []
+        for relevant, chance, tau in ((1, a, tau3), (0, 1 - a, tau2)):
+            worlds.append((chance * (1.0 if last == end else 1 - tau), last, relevant))
+            starts.append((chance * tau, relevant))
+    for reach, relevant in starts:
+        for stop in range(last + 1, len(items)):
+            reach *= 1 - get("attraction", (query, items[stop]))
+            worlds.append((reach * (1.0 if stop == end else 1 - tau1), stop, relevant))
+            reach *= tau1
+    return worlds
+
+
 def ccm(session: Session, get: Get) -> Expected:
     """By brute force: whether each clicked item was relevant, and where the user may have stopped."""
     query, items, clicks = session
@@ -147,19 +170,7 @@ def ccm(session: Session, get: Get) -> Expected:
             yield "attraction", (query, d), relevant, 1
             yield "continue_click_relevant", None, relevant, relevant
             yield "continue_click_irrelevant", None, 1 - relevant, 1 - relevant
-    worlds: list[tuple[float, int, int | None]] = []
-    starts: list[tuple[float, int | None]] = [(1.0, None)]
-    if last >= 0:
-        a = get("attraction", (query, items[last]))
-        starts = []
-        for relevant, chance, tau in ((1, a, tau3), (0, 1 - a, tau2)):
-            worlds.append((chance * (1.0 if last == end else 1 - tau), last, relevant))
-            starts.append((chance * tau, relevant))
-    for reach, relevant in starts:
-        for stop in range(last + 1, len(items)):
-            reach *= 1 - get("attraction", (query, items[stop]))
-            worlds.append((reach * (1.0 if stop == end else 1 - tau1), stop, relevant))
-            reach *= tau1
+    worlds = _ccm_worlds(session, get, (tau1, tau2, tau3), last)
     total = sum(world[0] for world in worlds)
     names = {1: ("continue_click_relevant", tau3), 0: ("continue_click_irrelevant", tau2)}
     for probability, stop, relevant in worlds:

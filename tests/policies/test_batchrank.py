@@ -18,10 +18,10 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import callable_kernel, interpreted
+from clickbandit.experiments.simulate import simulate
 from clickbandit.policies.batchrank.algorithm import display_batch
 from clickbandit.policies.batchrank.state import NEVER, NOT_COUNTED, open_stage
 from clickbandit.queries import load_queries
-from clickbandit.simulation.simulate import simulate
 from policies.worlds import LEVEL, World, compiled_only, copy, same, worlds
 
 PRINTED = BatchRank().algorithm

@@ -17,11 +17,11 @@ from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
+from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies import cascading, sampling
 from clickbandit.policies.base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
-from clickbandit.simulation.simulate import Task, simulate, simulate_all
 from naive.policies import kl_upper
 
 CASCADES = [

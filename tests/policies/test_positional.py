@@ -19,11 +19,11 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
+from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies import pbm_likelihood, pbm_ts, rank1
 from clickbandit.policies.base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
-from clickbandit.simulation.simulate import Task, simulate, simulate_all
 from naive.policies import interval
 
 PBM = PositionBasedModel(attraction=[0.1, 0.9, 0.5, 0.7, 0.3], examination=[1, 0.6, 0.3])

@@ -16,10 +16,10 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies.base import Policy, parse_policy
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
-from clickbandit.simulation.simulate import Task, simulate, simulate_all
 from clickbandit.simulation.trace import Trace
 
 STEPS = 1_000_000

@@ -15,10 +15,10 @@ from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.click_models.mixture import MixtureModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
+from clickbandit.experiments.simulate import simulate
 from clickbandit.queries import best_list
 from clickbandit.simulation.drift import shuffled
 from clickbandit.simulation.run import Problem, Run
-from clickbandit.simulation.simulate import simulate
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
 OTHER = PositionBasedModel(attraction=[0.1, 0.2, 0.4, 0.3, 0.7, 0.95], examination=[0.9, 0.7, 0.5])

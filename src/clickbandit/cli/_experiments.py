@@ -1,21 +1,64 @@
-"""What commands share that run an experiment in a folder, stop at any moment, and go on where they were."""
+"""What the commands share that run an experiment: their options, and that they can be stopped and resumed."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from clickbandit.cli._shared import whole_number
+from clickbandit.errors import InputError
+
 if TYPE_CHECKING:
+    from clickbandit.experiments.comparison import Field
     from clickbandit.experiments.folder import Folder
     from clickbandit.experiments.plan import Plan
 
-Restart = Annotated[
-    bool, typer.Option("--restart", help="Throw away the results in the folder, and start anew.")
+QueriesFile = Annotated[
+    Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")
 ]
-Threads = Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "--models",
+        help="Click model; repeatable, or comma-separated.",
+        show_default="all that every query has",
+    ),
+]
+POLICY = ("--policy", "--policies")
+POLICY_HELP = (
+    "Policy with settings, as name:key=value,key=value, or your own as file.py:Class; 'all' are those of the library. "
+    "Repeatable, or comma-separated."
+)
+OneQuery = Annotated[list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")]
+Runs = Annotated[str, typer.Option(metavar="N", help="Runs of each policy on each click model.")]
+Drift = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N", help="Steps after which the items are shuffled: users want others from then on."
+    ),
+]
+Delay = Annotated[str, typer.Option(metavar="N", help="Steps by which feedback is late.")]
+Flip = Annotated[float, typer.Option(help="Share of clicks and of missing clicks that are inverted.")]
+Horizon = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="Steps that policies are tuned for.", show_default="--steps"),
+]
+Method = Annotated[
+    str,
+    typer.Option(help="Take steps one by one (step), many at once (leap), or the quicker of both (auto)."),
+]
+Seed = Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")]
+Restart = Annotated[
+    bool, typer.Option("--restart", help="Throw away the results of earlier runs, and start anew.")
+]
+Threads = Annotated[
+    str | None, typer.Option(metavar="N", help="Threads to run on.", show_default="all cores")
+]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -24,7 +67,24 @@ Cluster = Annotated[
         show_default="this machine",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")]
+
+
+def counted(option: str, text: str) -> int:
+    """The number that an option gives, at least 1."""
+    number = whole_number(text)
+    if number < 1:
+        raise InputError(f"{option} must be at least 1, found {number}")
+    return number
+
+
+def maybe_counted(option: str, text: str | int | None) -> int | None:
+    """The same of an option that may be left out."""
+    return None if text is None else counted(option, str(text))
+
+
+def steps_of(drift: str | None) -> list[int]:
+    """The steps of --drift."""
+    return [whole_number(step) for step in drift.split(",")] if drift else []
 
 
 class Experiments:
@@ -34,8 +94,8 @@ class Experiments:
         self._stack = stack
         self.folders: list[Folder] = []
 
-    def open(self, path: Path, plan: "Plan", *, restart: bool) -> None:
-        """Begin in a folder or go on there; wrong settings are found before anything is written."""
+    def open(self, path: Path, plan: "Plan", *, restart: bool) -> "Folder":
+        """Begin in a folder or resume there; wrong settings are found before anything is written."""
         from clickbandit.experiments.folder import Folder
 
         _ = plan.problems
@@ -43,10 +103,11 @@ class Experiments:
         self.folders.append(folder)
         if folder.damaged:
             print(f"{folder.damaged:,} damaged results in {path} are run again", file=sys.stderr)
+        return folder
 
     def run(self, *, threads: int | None, cluster: str | None) -> None:
         """Run what is not finished, and write the tables."""
-        from clickbandit.experiments.running import run
+        from clickbandit.experiments.run import run
         from clickbandit.progress import progress_bar
 
         done = sum(folder.steps_done for folder in self.folders)
@@ -59,8 +120,8 @@ class Experiments:
 
 
 @contextmanager
-def stoppable() -> Iterator[Experiments]:
-    """Experiments that are closed in the end, and a sentence on how to go on if Ctrl-C ends them."""
+def stoppable(*, resumable: bool = True) -> Iterator[Experiments]:
+    """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
     experiments = Experiments(ExitStack())
     try:
         with experiments._stack:
@@ -69,5 +130,27 @@ def stoppable() -> Iterator[Experiments]:
         finished = sum(len(folder.finished) for folder in experiments.folders)
         total = sum(len(folder.plan.units) for folder in experiments.folders)
         what = f"{finished:,} of {total:,} runs are done" if experiments.folders else "nothing was run yet"
-        print(f"clickbandit: stopped; {what}, and the same command goes on from there", file=sys.stderr)
-        raise typer.Exit(130) from None
+        how = "the same command" if resumable else "with --out the same command"
+        print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
+        leave(130)
+
+
+def leave(code: int) -> NoReturn:
+    """End the command, at once: Python itself would not end before a thread that compiles, or crash in its place."""
+    from clickbandit.experiments.run import left_behind
+
+    if left_behind():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise typer.Exit(code) from None
+
+
+def say_what_is_run(field: "Field", plan: "Plan", where: Path | None) -> None:
+    """How many runs of what, and what is left out."""
+    print(
+        f"{len(field.policies)} policies on {', '.join(field.models)} of {len(plan.queries):,} queries: "
+        f"{len(plan.units):,} runs of {plan.units[0].steps:,} steps{f', in {where}' if where else ''}"
+    )
+    for note in field.notes:
+        print(note)

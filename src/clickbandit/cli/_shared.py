@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,30 +42,33 @@ def whole_number(text: str) -> int:
     raise InputError(f"expected a whole number such as 1000000 or 1e6, found {text!r}")
 
 
-def known_models(names: list[str] | None) -> list[str]:
-    """The click models of these names, each once."""
+def known_models(names: Sequence[str] | None) -> list[str]:
+    """The click models of these names, comma-separated or not, each once."""
     from clickbandit.click_models.base import model_class
 
-    chosen = list(dict.fromkeys(name.upper() for name in names or []))
+    chosen = [name.strip().upper() for text in names or [] for name in text.split(",")]
     for name in chosen:
         model_class(name)
-    return chosen
+    return list(dict.fromkeys(chosen))
 
 
-def policy_list(text: str) -> list[str]:
-    """Policies apart by commas, each once. Their settings have commas too, but those stand before a key=value.
+def policy_list(texts: Sequence[str]) -> list[str]:
+    """Comma-separated policies, each once. Their settings have commas too, but those stand before a key=value.
 
-    >>> policy_list("batchrank:variant=experiment,bounds=kl,ranked-exp3,mine.py:Mine:a=1,b=2")
+    >>> policy_list(["batchrank:variant=experiment,bounds=kl,ranked-exp3", "mine.py:Mine:a=1,b=2"])
     ['batchrank:variant=experiment,bounds=kl', 'ranked-exp3', 'mine.py:Mine:a=1,b=2']
     """
     policies: list[str] = []
-    for piece in (piece.strip() for piece in text.split(",")):
-        if policies and "=" in piece.partition(":")[0]:
-            policies[-1] += f",{piece}"
-        elif piece:
-            policies.append(piece)
-    if not policies:
-        raise InputError(f"expected the names of policies, apart by commas, found {text!r}")
+    for text in texts:
+        mine: list[str] = []
+        for piece in (piece.strip() for piece in text.split(",")):
+            if mine and "=" in piece.partition(":")[0]:
+                mine[-1] += f",{piece}"
+            elif piece:
+                mine.append(piece)
+        if not mine:
+            raise InputError(f"expected policies, comma-separated if there are several, found {text!r}")
+        policies += mine
     return list(dict.fromkeys(policies))
 
 

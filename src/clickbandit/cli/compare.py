@@ -5,87 +5,75 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli._experiments import Cluster, Restart, Seed, Threads, stoppable
-from clickbandit.cli._shared import Positions, Steps, app, known_models, policy_list, whole_number
-from clickbandit.errors import InputError
+from clickbandit.cli import _experiments as options
+from clickbandit.cli._experiments import counted, maybe_counted, say_what_is_run, steps_of, stoppable
+from clickbandit.cli._shared import (
+    Positions,
+    Steps,
+    app,
+    known_models,
+    policy_list,
+    queries_named,
+    whole_number,
+)
 
 
 @app.command()
 def compare(
-    queries: Annotated[
-        Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")
-    ],
-    models: Annotated[
-        str | None,
-        typer.Option(help="Click models, apart by commas.", show_default="all that every query has"),
+    queries: options.QueriesFile,
+    policy: Annotated[
+        list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="all")
     ] = None,
-    policies: Annotated[
-        str,
-        typer.Option(
-            help="Policies as in simulate, apart by commas; 'all' are those of the library, as in all,mine.py:Mine."
-        ),
-    ] = "all",
-    steps: Steps = "1e6",
-    runs: Annotated[str, typer.Option(metavar="N", help="Runs of each policy on each click model.")] = "5",
+    model: options.Model = None,
+    query: options.OneQuery = None,
     positions: Positions = 5,
-    drift: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N", help="Steps after which the items are shuffled: users want others from then on."
-        ),
-    ] = None,
-    delay: Annotated[str, typer.Option(metavar="N", help="Steps by which feedback is late.")] = "0",
-    flip: Annotated[
-        float, typer.Option(help="Share of clicks and of missing clicks that are inverted.")
-    ] = 0.0,
-    seed: Seed = 1,
+    steps: Steps = "1e6",
+    runs: options.Runs = "5",
+    horizon: options.Horizon = None,
+    delay: options.Delay = "0",
+    drift: options.Drift = None,
+    flip: options.Flip = 0.0,
+    method: options.Method = "auto",
+    seed: options.Seed = 1,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Results and report.")] = Path("comparison"),
-    restart: Restart = False,
-    threads: Threads = None,
-    cluster: Cluster = None,
+    restart: options.Restart = False,
+    threads: options.Threads = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Compare policies on simulated users: leaderboards, a heat map, regret curves, and which is best.
 
-    Stopped at any moment, the same command goes on where it was. For example:
-    clickbandit compare --queries queries.json --models CM,PBM --policies all --steps 1e6 --runs 5 --out results
+    Stopped at any moment, the same command resumes where it was. For example:
+    clickbandit compare --queries queries.json --model CM,PBM --policy all --steps 1e6 --runs 5 --out results
     """
-    from clickbandit.experiments.comparison import choose, plan_comparison
-    from clickbandit.queries import load_queries
-
-    n_steps, n_runs = whole_number(steps), whole_number(runs)
-    for option, number in (("--steps", n_steps), ("--runs", n_runs), ("--threads", threads)):
-        if number is not None and number < 1:
-            raise InputError(f"{option} must be at least 1, found {number}")
-    entries = load_queries(queries)
-    named = None if models is None else known_models([name.strip() for name in models.split(",")])
-    field = choose(entries, policy_list(policies), named)
-    plan = plan_comparison(
-        entries,
-        field,
-        steps=n_steps,
-        runs=n_runs,
-        positions=positions,
-        seed=seed,
-        drift=[whole_number(step) for step in drift.split(",")] if drift else [],
-        delay=whole_number(delay),
-        flip=flip,
-        input=queries.name,
-    )
     with stoppable() as experiments:
-        experiments.open(out, plan, restart=restart)
-        print(
-            f"{len(field.policies)} policies on {', '.join(field.models)} of {len(entries):,} queries: "
-            f"{len(plan.units):,} runs of {n_steps:,} steps, in {out}"
+        from clickbandit.experiments.comparison import choose, plan_comparison
+        from clickbandit.experiments.plan import Conditions
+        from clickbandit.queries import load_queries
+
+        conditions = Conditions(
+            steps=counted("--steps", steps),
+            runs=counted("--runs", runs),
+            positions=positions,
+            seed=seed,
+            horizon=whole_number(horizon) if horizon else None,
+            delay=whole_number(delay),
+            drift=steps_of(drift),
+            flip=flip,
+            method=method,  # type: ignore[arg-type]  # checked by the problem
         )
-        for note in field.notes:
-            print(note)
-        experiments.run(threads=threads, cluster=cluster)
+        n_threads = maybe_counted("--threads", threads)
+        entries = queries_named(load_queries(queries), query)
+        field = choose(entries, policy_list(policy or ["all"]), known_models(model) or None)
+        plan = plan_comparison(entries, field, conditions, input=queries.name)
+        experiments.open(out, plan, restart=restart)
+        say_what_is_run(field, plan, out)
+        experiments.run(threads=n_threads, cluster=cluster)
         draw_comparison(out)
 
 
 def draw_comparison(folder: Path) -> None:
     """Write the report of finished results, and print who is best."""
-    from clickbandit.experiments.folder import load_results
+    from clickbandit.experiments.results import load_results
     from clickbandit.report.comparison import print_comparison, write_comparison
 
     results = load_results(folder)

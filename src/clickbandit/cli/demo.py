@@ -22,8 +22,8 @@ def demo(
     clickbandit demo --versus toprank
     """
     try:
-        from clickbandit.live import log
         from clickbandit.live.demo import run_demo
+        from clickbandit.live.http import log
     except ModuleNotFoundError as error:
         raise InputError(
             f"the demo needs {error.name}: install clickbandit with its extra, clickbandit[live]"

@@ -5,24 +5,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from clickbandit.cli._shared import Force, app, output, whole_number, write_parquet
+from clickbandit.cli._shared import Force, app, known_models, output, whole_number, write_parquet
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
-    from clickbandit.logs import Counts
+    from clickbandit.logs import Counts, Fit
+
+FORMATS, WRITABLE = "{formats}", "{writable formats}"
+"""What stands for the names of log formats in the help of an option."""
+
+
+class LogCommand(TyperCommand):
+    """A command whose help names log formats, which are looked up only when the help is shown."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from clickbandit.logs.formats.base import format_names
+
+        for option in self.params:
+            for mark in (FORMATS, WRITABLE):
+                text = getattr(option, "help", None) or ""
+                if mark in text:
+                    names = ", ".join(format_names(writable=mark == WRITABLE))
+                    option.help = text.replace(mark, names)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
 
 Format = Annotated[
-    str | None,
-    typer.Option(
-        help="yandex-relpred, yandex-personalized, csv, parquet or counts.", show_default="what it looks like"
-    ),
+    str | None, typer.Option(help=f"The log's format: {FORMATS}.", show_default="what it looks like")
 ]
 QueryKey = Annotated[
     str, typer.Option(help="query, or query+region to tell the regions of yandex-relpred apart.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")]
-MemoryLimit = Annotated[str, typer.Option(help="What counting may take; the rest goes to disk.")]
+MemoryLimit = Annotated[str, typer.Option(help="How much memory counting may take; the rest is put on disk.")]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -31,50 +48,56 @@ Cluster = Annotated[
         show_default="this machine",
     ),
 ]
+Logs = Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")]
+Models = Annotated[
+    str, typer.Option(help="Comma-separated click models; GCTR, RCTR and DCTR are click rates, as baselines.")
+]
+TopQueries = Annotated[
+    int | None, typer.Option(help="Keep only the most frequent queries.", show_default="all")
+]
+Items = Annotated[
+    int | None, typer.Option(help="Keep only each query's most attractive items.", show_default="all")
+]
+MinImpressions = Annotated[
+    int, typer.Option(help="With --items: items shown fewer times rank after all others.")
+]
+Iterations = Annotated[
+    int | None,
+    typer.Option(help="Run EM for exactly this many iterations.", show_default="until --tolerance"),
+]
+Tolerance = Annotated[
+    float, typer.Option(help="EM stops when it improves the log-likelihood per session by less.")
+]
+Smoothing = Annotated[str, typer.Option(help="p,q: a parameter is (p + numerator) / (p + q + denominator).")]
+Compat = Annotated[str | None, typer.Option(help="pyclick: its DBN and CCM.", show_default="exact EM")]
+SaveCounts = Annotated[
+    Path | None, typer.Option(help="Write the counts here, as Parquet: --format counts reads them.")
+]
+ItemTable = Annotated[
+    Path | None,
+    typer.Option(help="Write each item's impressions, parameters and standard errors here, as Parquet."),
+]
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def fit(
-    log: Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")],
+    log: Logs,
     format: Format = None,
-    models: Annotated[
-        str, typer.Option(help="Click models, apart by commas; as baselines also GCTR, RCTR, DCTR.")
-    ] = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
-    top_queries: Annotated[
-        int | None, typer.Option(help="Keep the most frequent queries.", show_default="all")
-    ] = None,
-    items: Annotated[
-        int | None, typer.Option(help="Keep each query's most attractive items.", show_default="all")
-    ] = None,
-    min_impressions: Annotated[
-        int, typer.Option(help="With --items: items shown less often come after all others.")
-    ] = 10,
-    iterations: Annotated[
-        int | None, typer.Option(help="Iterations of EM, exactly.", show_default="until --tolerance")
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(help="EM stops when a session's log-likelihood improves by less.")
-    ] = 1e-8,
-    smoothing: Annotated[
-        str, typer.Option(help="p,q: a parameter is (p + numerator) / (p + q + denominator).")
-    ] = "1,1",
-    compat: Annotated[
-        str | None, typer.Option(help="pyclick: its DBN and CCM.", show_default="exact EM")
-    ] = None,
+    models: Models = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
+    top_queries: TopQueries = None,
+    items: Items = None,
+    min_impressions: MinImpressions = 10,
+    iterations: Iterations = None,
+    tolerance: Tolerance = 1e-8,
+    smoothing: Smoothing = "1,1",
+    compat: Compat = None,
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
     cluster: Cluster = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the queries and their models here, as JSON.")
-    ] = None,
-    save_counts: Annotated[
-        Path | None, typer.Option(help="Write the counts here, as Parquet: --format counts reads them.")
-    ] = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(help="Write each item's impressions, parameters and standard errors here, as Parquet."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the queries and models here, as JSON.")] = None,
+    save_counts: SaveCounts = None,
+    table: ItemTable = None,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was read and fitted as JSON.")] = False,
 ) -> None:
@@ -82,54 +105,36 @@ def fit(
 
     For example: clickbandit fit log.tsv.gz --models CM,PBM --top-queries 60 --items 10 --out queries.json
     """
-    from dataclasses import asdict
-
-    from clickbandit import logs
-    from clickbandit.click_models.base import model_class
     from clickbandit.click_models.fitting import Options
-    from clickbandit.progress import progress_bar
+    from clickbandit.logs import choose_queries
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import fit_rows, print_fits
 
-    names = list(dict.fromkeys(name.strip().upper() for name in models.split(",")))
-    for name in names:
-        model_class(name)
+    names = known_models([name.strip() for name in models.split(",")])
     for option, number in (("--top-queries", top_queries), ("--items", items)):
         if number is not None and number < 1:
             raise InputError(f"{option} must be at least 1, found {number}")
-    options = asdict(Options(_smoothing(smoothing), iterations, tolerance, compat))
+    options = Options(_smoothing(smoothing), iterations, tolerance, compat)
     with (
         output(out, force) as queries_file,
         output(save_counts, force) as counts_file,
         output(table, force) as table_file,
     ):
-        counts = _count(
-            log, format, memory_limit=memory_limit, strict=strict, query_key=query_key, cluster=cluster
-        )
+        counts = _count(log, format, memory_limit, strict, query_key, cluster)
         if counts_file:
             counts.save(counts_file)
-        fits = []
-        with progress_bar(len(names), "fitting", "models") as advance:
-            for name in names:
-                fits.append(logs.fit(counts, name, **options))
-                advance(1)
+        fits = _fit_all(counts, names, options)
         rows = fit_rows(fits, counts)
         if queries_file:
-            chosen = logs.choose_queries(
+            chosen = choose_queries(
                 counts, fits, top_queries=top_queries, items=items, min_impressions=min_impressions
             )
-            description = f"{', '.join(names)} fitted to {counts.n_sessions:,} sessions"
-            save_queries(queries_file, chosen, description)
+            save_queries(queries_file, chosen, f"{', '.join(names)} fitted to {counts.n_sessions:,} sessions")
         if table_file:
-            import pyarrow as pa
-
-            tables = [
-                one.table.append_column("model", pa.array([one.name] * len(one.impressions))) for one in fits
-            ]
-            write_parquet(pa.concat_tables(tables, promote_options="default"), table_file)
+            _write_tables(fits, table_file)
     if as_json:
-        reading = counts.reading.as_dict() | {"queries": counts.n_queries, "items": counts.n_pairs}
-        print(json.dumps({"reading": reading, "models": rows}, indent=1))
+        found = counts.reading.as_dict() | {"queries": counts.n_queries, "items": counts.n_pairs}
+        print(json.dumps({"reading": found, "models": rows}, indent=1))
         return
     print(f"{counts.n_queries:,} queries, {counts.n_pairs:,} items; {counts.reading}")
     print_fits(rows)
@@ -137,7 +142,7 @@ def fit(
         print(f"written: {path}")
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def evaluate(
     queries: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
     log: Annotated[list[str], typer.Option(help="Click log to score the models on, repeatable.")],
@@ -146,7 +151,7 @@ def evaluate(
         list[str] | None, typer.Option(help="Only this click model, repeatable.", show_default="all")
     ] = None,
     samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap samples.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap samples.")] = 0,
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
@@ -176,9 +181,7 @@ def evaluate(
     if samples < 1:
         raise InputError(f"--samples must be at least 1, found {samples}")
     with output(figure, force) as figure_file:
-        counts = _count(
-            log, format, memory_limit=memory_limit, strict=strict, query_key=query_key, cluster=cluster
-        )
+        counts = _count(log, format, memory_limit, strict, query_key, cluster)
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_perplexity(evaluation, figure_file, kind)
@@ -191,18 +194,20 @@ def evaluate(
         print(f"written: {figure}")
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def generate(
     queries: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
-    out: Annotated[Path, typer.Option(help="Write the log here; .gz and .zst are packed.")],
+    out: Annotated[Path, typer.Option(help="Write the log here, compressed if it ends in .gz or .zst.")],
     model: Annotated[str, typer.Option(help="Click model of the users.")] = "PBM",
     sessions: Annotated[
         str, typer.Option(metavar="N", help="How many lists are shown, such as 1e6.")
     ] = "1e5",
-    positions: Annotated[int, typer.Option(help="How many items a list shows, if there are as many.")] = 10,
+    positions: Annotated[
+        int, typer.Option(help="How many items a list shows, if the query has that many.")
+    ] = 10,
     lists: Annotated[int, typer.Option(help="Different lists of each query, at most.")] = 40,
-    format: Annotated[str, typer.Option(help="yandex-relpred or csv.")] = "yandex-relpred",
-    seed: Annotated[int, typer.Option(help="Another seed gives another log, the same seed the same.")] = 1,
+    format: Annotated[str, typer.Option(help=f"The log's format: {WRITABLE}.")] = "yandex-relpred",
+    seed: Annotated[int, typer.Option(help="The same seed gives the same log.")] = 1,
     force: Force = False,
 ) -> None:
     """Write a synthetic click log of users who click by the models of a queries file.
@@ -232,13 +237,39 @@ def generate(
     print(f"written: {out}")
 
 
-def _count(log: list[str], format: str | None, **options: Any) -> "Counts":
+def _count(
+    log: list[str], format: str | None, memory: str, strict: bool, query_key: str, cluster: str | None
+) -> "Counts":
     """Count a log, and show how far it is read."""
     from clickbandit.logs import count_log, files
     from clickbandit.progress import reading_bar
 
+    options: dict[str, Any] = {"strict": strict, "query_key": query_key, "cluster": cluster}
     with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-        return count_log(log, format, progress=advance, **options)
+        return count_log(log, format, memory_limit=memory, progress=advance, **options)
+
+
+def _fit_all(counts: "Counts", names: list[str], options: Any) -> "list[Fit]":
+    """Fit click models, and show how many are done."""
+    from dataclasses import asdict
+
+    from clickbandit.logs import fit
+    from clickbandit.progress import progress_bar
+
+    fits = []
+    with progress_bar(len(names), "fitting", "models") as advance:
+        for name in names:
+            fits.append(fit(counts, name, **asdict(options)))
+            advance(1)
+    return fits
+
+
+def _write_tables(fits: "list[Fit]", path: Path) -> None:
+    """Write the items of all fits as one table."""
+    import pyarrow as pa
+
+    tables = [fit.table.append_column("model", pa.array([fit.name] * len(fit.impressions))) for fit in fits]
+    write_parquet(pa.concat_tables(tables, promote_options="default"), path)
 
 
 def _smoothing(text: str) -> tuple[float, float]:

@@ -3,13 +3,14 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from clickbandit.cli._experiments import Cluster, Restart, Seed, Threads, stoppable
-from clickbandit.cli._shared import Positions, app, known_models, policy_list, whole_number
-from clickbandit.cli.logs import Format
+from clickbandit.cli import _experiments as options
+from clickbandit.cli._experiments import maybe_counted, stoppable
+from clickbandit.cli._shared import Positions, app, known_models, policy_list
+from clickbandit.cli.logs import Format, LogCommand
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 DISCUSSION, GENERATED = "discussion", "log.tsv.gz"
 
 
-@app.command()
+@app.command(cls=LogCommand)
 def reproduce(
     queries: Annotated[
         Path | None,
@@ -41,10 +42,15 @@ def reproduce(
         str | None,
         typer.Option(metavar="N", help="Runs on each query and model.", show_default="3, paper: 10"),
     ] = None,
-    policies: Annotated[
-        str | None, typer.Option(help="Policies, apart by commas.", show_default="the paper's")
+    policy: Annotated[
+        list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="the paper's")
     ] = None,
-    models: Annotated[str, typer.Option(help="Click models, apart by commas.")] = "CM,PBM",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", "--models", help="Click model; repeatable, or comma-separated.", show_default="CM, PBM"
+        ),
+    ] = None,
     positions: Positions = 5,
     items: Annotated[
         int | None, typer.Option(help="With a log: each query's most attractive items.", show_default="10")
@@ -53,133 +59,125 @@ def reproduce(
         int | None,
         typer.Option(help="With a log: the most frequent queries.", show_default="20, paper: 60"),
     ] = None,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Results and report.", show_default="reproduction-SCALE"),
     ] = None,
-    restart: Restart = False,
-    threads: Threads = None,
-    cluster: Cluster = None,
+    restart: options.Restart = False,
+    threads: options.Threads = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Reproduce the paper's experiments: a search log, click models, runs, figures and a report.
 
-    Stopped at any moment, the same command goes on where it was. For example:
+    Stopped at any moment, the same command resumes where it was. For example:
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
-    from clickbandit.experiments.discussion import plan_discussion
-    from clickbandit.experiments.reproduction import POLICIES, SCALES, has_discussion, plan_reproduction
-    from clickbandit.registry import suggestion
-
-    if scale not in SCALES:
-        raise InputError(f"there is no scale {scale!r}: {suggestion(scale, SCALES)}")
-    given = {
-        "--steps": steps,
-        "--runs": runs,
-        "--items": items,
-        "--top-queries": top_queries,
-        "--threads": threads,
-    }
-    numbers = {name: None if value is None else whole_number(str(value)) for name, value in given.items()}
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise InputError(f"{name} must be at least 1, found {number}")
-    if queries and (log or format or items or top_queries):
-        raise InputError(
-            "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
-        )
-    if format and not log:
-        raise InputError("--format is that of a --log: give both or neither")
-    chosen = policy_list(policies) if policies else list(POLICIES)
-    names = known_models([name.strip() for name in models.split(",")])
-    folder = out or Path(f"reproduction-{scale}")
-    discussed = has_discussion(chosen, names)
     with stoppable() as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
-        input, entries, made_log = _queries(
-            queries,
-            log,
-            format,
-            models=names,
-            top_queries=top_queries or SCALES[scale].top_queries,
-            items=items or 10,
-            seed=seed,
-            known=None if restart else folder,
-            scratch=Path(scratch),
-        )
-        plan = plan_reproduction(
-            entries,
-            scale,
-            policies=chosen,
-            models=names,
-            steps=numbers["--steps"],
-            runs=numbers["--runs"],
+        from clickbandit.experiments.discussion import plan_discussion
+        from clickbandit.experiments.paper import MODELS, POLICIES, SCALES, plan_reproduction
+        from clickbandit.experiments.plan import Conditions
+        from clickbandit.registry import suggestion
+
+        if scale not in SCALES:
+            raise InputError(f"there is no scale {scale!r}: {suggestion(scale, SCALES)}")
+        size = SCALES[scale]
+        conditions = Conditions(
+            steps=maybe_counted("--steps", steps) or size.steps,
+            runs=maybe_counted("--runs", runs) or size.runs,
             positions=positions,
             seed=seed,
-            input=input,
-            discussion=discussed,
+            method=size.method,
         )
+        n_threads = maybe_counted("--threads", threads)
+        policies, models = policy_list(policy or POLICIES), known_models(model or MODELS)
+        learned = Learned(
+            log,
+            format,
+            models,
+            maybe_counted("--top-queries", top_queries) or size.top_queries,
+            maybe_counted("--items", items) or 10,
+            seed,
+        )
+        if queries and (log or format or items or top_queries):
+            raise InputError(
+                "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
+            )
+        if format and not log:
+            raise InputError("--format is that of a --log: give both or neither")
+        folder = out or Path(f"reproduction-{scale}")
+        known = None if restart else folder
+        input, entries, made_log = (
+            _given(queries) if queries else learned.queries(known=known, scratch=Path(scratch))
+        )
+        plan = plan_reproduction(entries, scale, policies, models, conditions, input)
         experiments.open(folder, plan, restart=restart)
+        discussed = plan.settings["discussion"]
         if discussed:
-            small = plan_discussion(SCALES[scale].discussion, seed=seed)
+            small = plan_discussion(size.discussion, seed=seed)
             experiments.open(folder / DISCUSSION, small, restart=restart)
         if made_log:
             shutil.move(made_log, folder / GENERATED)
         print(
-            f"{len(chosen)} policies on {', '.join(names)} of {len(entries):,} queries: {len(plan.units):,} runs of "
-            f"{plan.units[0].steps:,} steps{', and the discussion' if discussed else ''}, in {folder}"
+            f"{len(policies)} policies on {', '.join(models)} of {len(entries):,} queries: {len(plan.units):,} runs of "
+            f"{conditions.steps:,} steps{', and the discussion' if discussed else ''}, in {folder}"
         )
-        experiments.run(threads=threads, cluster=cluster)
+        experiments.run(threads=n_threads, cluster=cluster)
         draw_reproduction(folder)
 
 
-def _queries(
-    queries: Path | None,
-    log: list[str] | None,
-    format: str | None,
-    *,
-    models: list[str],
-    top_queries: int,
-    items: int,
-    seed: int,
-    known: Path | None,
-    scratch: Path,
-) -> "tuple[dict[str, Any], list[Query], Path | None]":
-    """Where the queries come from, the queries, and the log that was generated for it, if one was.
+_Queries = tuple[dict[str, Any], "list[Query]", Path | None]
+"""Where the queries come from, the queries, and the log that was generated for it, if one was."""
 
-    Those that a folder of results was begun with, from the same input, are taken from there.
-    """
-    from clickbandit.experiments.folder import QUERIES
-    from clickbandit.experiments.manifest import MANIFEST, read_manifest
-    from clickbandit.experiments.reproduction import SESSIONS, learn_queries
-    from clickbandit.logs import files
-    from clickbandit.logs.realistic import write_realistic_log
-    from clickbandit.progress import progress_bar, reading_bar
+
+def _given(queries: Path) -> _Queries:
     from clickbandit.queries import load_queries
 
-    if queries:
-        return {"queries": queries.name}, load_queries(queries), None
-    input: dict[str, Any] = {"log": "generated", "seed": seed}
-    if log:
-        sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
-        input = {"log": sizes, "format": format}
-    input |= {"models": models, "top queries": top_queries, "items": items}
-    begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
-    if known and begun and read_manifest(known)["settings"].get("input") == input:
-        return input, load_queries(known / QUERIES), None
-    made = None
-    if not log:
-        made = scratch / GENERATED
-        with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
-            write_realistic_log(made, seed=seed, sessions=SESSIONS, progress=wrote)
-        log, format = [str(made)], "yandex-relpred"
-    with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-        learned = learn_queries(log, format, models, top_queries=top_queries, items=items, progress=advance)
-    return input, learned, made
+    return {"queries": queries.name}, load_queries(queries), None
+
+
+class Learned(NamedTuple):
+    """Queries that are learned from a log, which is generated if none is given."""
+
+    log: list[str] | None
+    format: str | None
+    models: list[str]
+    top_queries: int
+    items: int
+    seed: int
+
+    def queries(self, *, known: Path | None, scratch: Path) -> _Queries:
+        """Those that a folder of results was begun with, from the same input, are taken from there."""
+        from clickbandit.experiments.manifest import MANIFEST, read_manifest
+        from clickbandit.experiments.paper import SESSIONS, learn_queries
+        from clickbandit.experiments.results import QUERIES
+        from clickbandit.logs import files, write_realistic_log
+        from clickbandit.progress import progress_bar, reading_bar
+        from clickbandit.queries import load_queries
+
+        log, format, made = self.log, self.format, None
+        input: dict[str, Any] = {"log": "generated", "seed": self.seed}
+        if log:
+            sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
+            input = {"log": sizes, "format": format}
+        size = {"top_queries": self.top_queries, "items": self.items}
+        input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
+        begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
+        if known and begun and read_manifest(known)["settings"].get("input") == input:
+            return input, load_queries(known / QUERIES), None
+        if not log:
+            made = scratch / GENERATED
+            with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
+                write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
+            log, format = [str(made)], "yandex-relpred"
+        with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
+            learned = learn_queries(log, format, self.models, **size, progress=advance)
+        return input, learned, made
 
 
 def draw_reproduction(folder: Path) -> None:
     """Write the report of finished results, and print what came out."""
-    from clickbandit.experiments.folder import load_results
+    from clickbandit.experiments.results import load_results
     from clickbandit.report.claims import discussion_claims, paper_claims
     from clickbandit.report.reproduction import write_reproduction
     from clickbandit.report.tables import print_claims, print_results

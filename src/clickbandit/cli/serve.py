@@ -1,77 +1,33 @@
-"""The command that serves a ranker over HTTP."""
+"""The command that serves a ranker over HTTP. Its options are the settings of `clickbandit.live.settings`."""
 
+import inspect
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from clickbandit.cli._shared import Positions, app, whole_number
+from clickbandit.cli._shared import app
 from clickbandit.errors import InputError
+from clickbandit.live.settings import options, read_settings, variable
 
 
-@app.command()
 def serve(
-    store: Annotated[
-        str,
-        typer.Option(
-            envvar="CLICKBANDIT_STORE",
-            metavar="URL",
-            help="Where everything is kept: sqlite:///FILE, or postgresql://... for many workers.",
-        ),
-    ] = "sqlite:///clickbandit.db",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any.")] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes; more than one only with PostgreSQL.")] = 1,
-    policy: Annotated[
-        str,
-        typer.Option(help="Policy with settings, as name:key=value,key=value, or your own as file.py:Class."),
-    ] = "batchrank",
-    positions: Positions = 5,
-    horizon: Annotated[
-        str, typer.Option(metavar="N", help="Impressions of a query that set a policy's constants.")
-    ] = "1e6",
-    window: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="After how long an impression settles, such as 90s, 30m, 12h, 2d."),
-    ] = "30m",
-    holdout: Annotated[
-        float, typer.Option(help="Share of impressions that are shown in the given order, to compare with.")
-    ] = 0.0,
-    retention: Annotated[
-        str, typer.Option(metavar="TIME", help="How long settled impressions and their events are kept.")
-    ] = "7d",
-    patience: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="How long a list may wait for the store before the given order is served."
-        ),
-    ] = "2s",
-    seed: Annotated[int, typer.Option(help="Another seed shows other lists.")] = 0,
-    max_queries: Annotated[str, typer.Option(metavar="N", help="Queries that there may be.")] = "1e6",
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Requests a second that each API key may make, of each worker.", show_default="no limit"
-        ),
-    ] = None,
-    api_keys_file: Annotated[
+    config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="API keys, one on a line as KEY or NAME:KEY, besides those in the variable CLICKBANDIT_API_KEYS.",
+            envvar=variable("config"),
+            show_envvar=False,
+            help="Settings in TOML, such as window = '2h'; options and environment variables come before them.",
         ),
     ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Serve other machines without API keys.")
-    ] = False,
-    log_requests: Annotated[bool, typer.Option(help="Log a line for each request.")] = True,
-    log_queries: Annotated[
-        bool, typer.Option("--log-queries", help="Log the names in addresses too: queries and impressions.")
-    ] = False,
+    **given: Any,
 ) -> None:
     """Serve a ranker that learns from clicks, over HTTP.
 
-    The settings hold for queries that do not set their own. For example, in one shell and another:
+    Every option is also an environment variable (--max-queries is CLICKBANDIT_MAX_QUERIES) and a key in the file of
+    --config (max_queries). The settings hold for queries that do not set their own. For example, in one shell and
+    another:
 
     clickbandit serve --positions 3 --window 30m
 
@@ -80,34 +36,35 @@ def serve(
     curl http://127.0.0.1:8000/v1/events --json '{"events": [{"id": "THE ANSWER'S ID", "item": "A"}]}'
     """
     try:
-        from clickbandit.live import log
-        from clickbandit.live.server import Options
-        from clickbandit.live.server import serve as run
+        from clickbandit.live.http import log
+        from clickbandit.live.http.server import serve as run
     except ModuleNotFoundError as error:
         raise InputError(
             f"serving needs {error.name}: install clickbandit with its extra, clickbandit[live]"
         ) from None
 
+    settings = read_settings(given, config)
     log.set_up()
-    run(
-        Options(
-            store=store,
-            host=host,
-            port=port,
-            workers=workers,
-            policy=policy,
-            positions=positions,
-            horizon=whole_number(horizon),
-            window=window,
-            holdout=holdout,
-            retention=retention,
-            patience=patience,
-            seed=seed,
-            max_queries=whole_number(max_queries),
-            rate=rate,
-            api_keys_file=str(api_keys_file) if api_keys_file else None,
-            insecure=insecure,
-            log_requests=log_requests,
-            log_queries=log_queries,
+    run(settings)
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """Those of `serve`, with an option for each setting. What is not given is None, for a file may have it."""
+    found = [inspect.signature(serve).parameters["config"]]
+    for name, default, text, kind, metavar in options():
+        option = typer.Option(
+            envvar=variable(name),
+            show_envvar=False,
+            metavar=metavar or None,
+            help=text,
+            show_default=False if default is None else str(default).lower(),
         )
-    )
+        annotation: Any = Annotated[bool | None, option] if kind is bool else Annotated[str | None, option]
+        found.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    return found
+
+
+serve.__signature__ = inspect.Signature(_parameters())  # type: ignore[attr-defined]
+app.command()(serve)

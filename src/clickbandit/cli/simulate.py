@@ -1,12 +1,16 @@
 """The command that simulates policies on a queries file."""
 
 import json
-import sys
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clickbandit.cli import _experiments as options
+from clickbandit.cli._experiments import counted, maybe_counted, say_what_is_run, steps_of, stoppable
 from clickbandit.cli._shared import (
     Force,
     Positions,
@@ -14,123 +18,169 @@ from clickbandit.cli._shared import (
     app,
     known_models,
     output,
+    policy_list,
     queries_named,
     whole_number,
     write_parquet,
 )
 from clickbandit.errors import InputError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from clickbandit.experiments.results import Record
+
+POLICIES = ("batchrank", "cascade-kl-ucb", "ranked-exp3")
+PAGE = "report.html"
+_SETTINGS = b"clickbandit"  # where a Parquet file says how it was made
+
 
 @app.command()
 def simulate(
-    queries: Annotated[
-        Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")
-    ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="Click model, repeatable.", show_default="those of CM and PBM that there are"),
-    ] = None,
+    queries: options.QueriesFile,
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Policy with settings, as name:key=value,key=value, or your own as file.py:Class; repeatable.",
-            show_default="batchrank, cascade-kl-ucb, ranked-exp3",
-        ),
+        typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default=", ".join(POLICIES)),
     ] = None,
-    query: Annotated[
-        list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
-    ] = None,
+    model: options.Model = None,
+    query: options.OneQuery = None,
     positions: Positions = 5,
     steps: Steps = "1e6",
-    runs: Annotated[str, typer.Option(metavar="N", help="Runs of each policy on each click model.")] = "10",
-    seed: Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")] = 1,
-    delay: Annotated[int, typer.Option(help="Steps by which feedback is late.")] = 0,
-    horizon: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Steps that policies are tuned for.", show_default="--steps"),
-    ] = None,
-    method: Annotated[
-        str,
+    runs: options.Runs = "5",
+    horizon: options.Horizon = None,
+    delay: options.Delay = "0",
+    drift: options.Drift = None,
+    flip: options.Flip = 0.0,
+    method: options.Method = "auto",
+    seed: options.Seed = 1,
+    out: Annotated[
+        Path | None,
         typer.Option(
-            help="Take steps one by one (step), many at once (leap), or the quicker of both (auto)."
+            metavar="PATH", help="Results: a table if it ends in .parquet, else a folder with a report."
         ),
-    ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="Threads to run on.", show_default="all cores")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the results here, as Parquet.")] = None,
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
     force: Force = False,
+    restart: options.Restart = False,
+    threads: options.Threads = None,
+    cluster: options.Cluster = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
-    """Let policies learn from simulated users, and compare their regret.
+    """Let policies learn from simulated users, and see their regret.
 
-    For example: clickbandit simulate --queries queries.json --model PBM --policy batchrank
+    With --out, stopped at any moment, the same command resumes where it was. For example:
+    clickbandit simulate --queries queries.json --model PBM --policy batchrank
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """
-    from clickbandit.policies.base import parse_policy
-    from clickbandit.progress import progress_bar
-    from clickbandit.queries import load_queries
-    from clickbandit.simulation.run import Problem
-    from clickbandit.simulation.simulate import Interrupted, Task, simulate_all
+    with (
+        stoppable(resumable=out is not None) as experiments,
+        tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch,
+    ):
+        from clickbandit.experiments.comparison import SIMULATION, choose, plan_comparison
+        from clickbandit.experiments.plan import Conditions
+        from clickbandit.queries import load_queries
 
-    n_steps, n_runs = whole_number(steps), whole_number(runs)
-    for option, number in (("--steps", n_steps), ("--runs", n_runs), ("--threads", threads)):
-        if number is not None and number < 1:
-            raise InputError(f"{option} must be at least 1, found {number}")
-    policies = {text: parse_policy(text) for text in policy or ["batchrank", "cascade-kl-ucb", "ranked-exp3"]}
-    chosen_models = known_models(model)
-    if out is not None and out == report:
-        raise InputError(f"--out and --report must be different files, found {out} twice")
-    chosen = queries_named(load_queries(queries), query)
-    problem: dict[str, Any] = {
-        "positions": positions,
-        "horizon": whole_number(horizon) if horizon else n_steps,
-        "delay": delay,
-        "method": method,
-    }
-    interrupted = False
-    with output(out, force) as results_file, output(report, force) as report_file:
-        tasks = [
-            Task(text, Problem(settings, entry.model(name), query=entry.query, **problem))
-            for entry in chosen
-            for name in chosen_models or [name for name in ("CM", "PBM") if name in entry.models]
-            for text, settings in policies.items()
-        ]
-        try:
-            with progress_bar(len(tasks) * n_runs * n_steps, "simulating") as advance:
-                traces = simulate_all(
-                    tasks, steps=n_steps, runs=n_runs, seed=seed, threads=threads, progress=advance
-                )
-        except Interrupted as stopped:
-            traces, interrupted = stopped.traces, True
-        if traces:
-            import pyarrow as pa
-
-            table = pa.concat_tables([trace.to_table() for trace in traces])
-            if results_file:
-                write_parquet(table, results_file)
-            if report_file:
-                from clickbandit.report.simulated import write_report
-
-                settings = {
-                    **problem,
-                    "queries": queries.name,
-                    "steps": n_steps,
-                    "runs": n_runs,
-                    "seed": seed,
-                }
-                write_report(report_file, table, settings)
-    if as_json:
-        print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
-    else:
-        if not traces:
-            print("nothing was finished")
-        else:
-            from clickbandit.report.tables import print_results
-
-            rates = {(trace.model, trace.policy): trace.summary().steps_per_second for trace in traces}
-            print_results(table, {key: 1e9 / rate for key, rate in rates.items()})
+        conditions = Conditions(
+            steps=counted("--steps", steps),
+            runs=counted("--runs", runs),
+            positions=positions,
+            seed=seed,
+            horizon=whole_number(horizon) if horizon else None,
+            delay=whole_number(delay),
+            drift=steps_of(drift),
+            flip=flip,
+            method=method,  # type: ignore[arg-type]  # checked by the problem
+        )
+        n_threads = maybe_counted("--threads", threads)
+        if out is not None and out == report:
+            raise InputError(f"--out and --report must be different, found {out} twice")
+        entries = queries_named(load_queries(queries), query)
+        field = choose(entries, policy_list(policy or POLICIES), known_models(model) or None)
+        plan = plan_comparison(entries, field, conditions, input=queries.name, kind=SIMULATION)
+        table = out if out is not None and out.suffix == ".parquet" else None
+        place = Path(scratch, "runs") if out is None else out.with_name(f"{out.name}.runs") if table else out
+        with output(table, force) as table_file, output(report, force) as report_file:
+            folder = experiments.open(place, plan, restart=restart)
+            if not as_json:
+                say_what_is_run(field, plan, out)
+            try:
+                experiments.run(threads=n_threads, cluster=cluster)
+            except KeyboardInterrupt:
+                if out is None:
+                    show(folder.records, as_json)
+                raise
+            made = {**plan.settings, "horizon": plan.units[0].horizon, "method": method}
+            results = show(folder.records, as_json)
+            pages = [*([report_file] if report_file else []), *([out / PAGE] if out and not table else [])]
+            draw_simulation(results, made, pages)
+            if table_file:
+                write_parquet(results.replace_schema_metadata({_SETTINGS: json.dumps(made)}), table_file)
+        if table:
+            shutil.rmtree(place)
+        if not as_json:
             for path in filter(None, (out, report)):
                 print(f"written: {path}")
-    if interrupted:
-        print("clickbandit: interrupted; what is above is what was finished", file=sys.stderr)
-        raise typer.Exit(130)
+
+
+def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":
+    """Print what came out, as a table or as JSON; all of it by run and window."""
+    import pyarrow as pa
+
+    from clickbandit.experiments.results import ns_a_step, traces_of
+    from clickbandit.report.tables import print_results
+
+    traces = traces_of(records)
+    tables = [trace.to_table() for trace in traces]
+    if as_json:
+        print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
+    elif traces:
+        print_results(pa.concat_tables(tables), ns_a_step(records))
+    else:
+        print("nothing was finished")
+    return pa.concat_tables(tables) if tables else None
+
+
+def draw_simulation(table: "pa.Table", settings: Mapping[str, Any], pages: Sequence[Path]) -> None:
+    """Write the report of a simulation."""
+    if pages:
+        from clickbandit.report.simulated import write_report
+
+        for page in pages:
+            write_report(page, table, settings)
+
+
+def redraw_folder(folder: Path) -> None:
+    """Draw what `simulate` left in a folder again."""
+    from clickbandit.experiments.results import load_results
+    from clickbandit.report.tables import print_results
+
+    results = load_results(folder)
+    print_results(results.table, results.ns_a_step)
+    draw_simulation(results.table, results.manifest["settings"], [folder / PAGE])
+    print(f"report: {folder / PAGE}")
+
+
+def redraw_table(path: Path, force: bool) -> None:
+    """Draw what `simulate` left in a Parquet file again, as a page beside it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from clickbandit.report.tables import print_results
+    from clickbandit.simulation.trace import COLUMNS
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+    if not table.schema.equals(COLUMNS):
+        raise InputError(
+            f"{path} must be a table that 'clickbandit simulate' wrote, with the columns "
+            f"{', '.join(COLUMNS.names)}, found {', '.join(table.column_names)}"
+        )
+    settings = json.loads((table.schema.metadata or {}).get(_SETTINGS, b"{}"))
+    page = path.with_suffix(".html")
+    with output(page, force) as page_file:
+        print_results(table)
+        assert page_file is not None
+        draw_simulation(table, settings, [page_file])
+    print(f"report: {page}")

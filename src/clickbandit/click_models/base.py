@@ -18,7 +18,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.errors import InputError
 
 MAX_POSITIONS = 64
-"""The longest list of a log."""
+"""The longest list of a log, whose clicks are kept as the bits of one number."""
 RATES = ("GCTR", "RCTR", "DCTR")
 """Click rates: baselines that click models are compared with. A queries file may hold them, but they order no
 items, so nothing can be learned from their users."""

@@ -112,11 +112,17 @@ def pattern_law(
             for pattern in range(1 << n):
                 if bits(pattern) == clicked:
                     law[pattern | exactly << n] = law[pattern] * weight
+    make_exact(law, n, n_outcomes)
+    return n_outcomes
+
+
+@kernel
+def make_exact(law: FloatArray, n: int, n_outcomes: int) -> None:
+    """From the probabilities that at least these of n items are clicked, those that exactly these are."""
     for k in range(n):
         for outcome in range(n_outcomes):
             if not outcome >> k & 1:
                 law[outcome] = max(0.0, law[outcome] - law[outcome | 1 << k])
-    return n_outcomes
 
 
 # --- fitting ------------------------------------------------------------------------------------------------

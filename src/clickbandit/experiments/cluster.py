@@ -1,11 +1,11 @@
-"""Running units on a Dask cluster: each worker runs one at a time on each of its threads, and only numbers travel.
+"""Jobs on a Dask cluster: each worker runs one at a time on each of its threads, and only numbers travel.
 
-A unit has random streams of its own, so it does not matter who runs it, or that it is run again because a worker
+A job has random streams of its own, so it does not matter who runs it, or that it is run again because a worker
 was lost: the numbers are those of a run here, bit for bit. Workers need the same package and no files, but for
 those of the user's own policies, which must be there under the same path.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -16,39 +16,38 @@ from typing import Any
 from clickbandit.click_models.base import ClickModel
 from clickbandit.cluster import connected, result_of, wait_for_worker
 from clickbandit.errors import InputError
-from clickbandit.experiments.plan import Plan, Unit, problem_of
+from clickbandit.experiments.plan import Job, Keep, Unit, problem_of
 from clickbandit.experiments.versions import versions
+from clickbandit.simulation.outcome import Outcome, Progress, simulate_run, window_ends
 from clickbandit.simulation.run import Run
-from clickbandit.simulation.simulate import Outcome, Progress, simulate_run, window_ends
 
 _AT_ONCE = 1000  # units that the scheduler knows of: enough for all workers, and few enough to be quick
 _compiling = Lock()
 
 
-def run_on_cluster(
-    address: str, plan: Plan, units: Sequence[Unit], keep: Callable[[Unit, Outcome], None], progress: Progress
-) -> None:
-    """Run units on the workers of the Dask scheduler at an address, and keep each as soon as it is finished."""
+def run_on_cluster(address: str, jobs: Sequence[Job], keep: Keep, progress: Progress) -> None:
+    """Run jobs on the workers of the Dask scheduler at an address, and keep each as soon as it is finished."""
     with connected(address) as client:
         from distributed import as_completed
 
-        waiting = iter(units)
-        running: dict[str, Unit] = {}
+        waiting = iter(enumerate(jobs))
+        running: dict[str, int] = {}
 
         def submit(n: int) -> list[Any]:
             futures = []
-            for unit in islice(waiting, n):
+            for number, (unit, problem) in islice(waiting, n):
                 # not pure: a unit of the same name may have been run with other code
                 there = replace(unit, policy=_anywhere(unit.policy))
-                futures.append(client.submit(_run_unit, there, plan.users(unit), versions(), pure=False))
-                running[futures[-1].key] = unit
+                futures.append(client.submit(_run_unit, there, problem.model, versions(), pure=False))
+                running[futures[-1].key] = number
             return futures
 
         arriving = as_completed(submit(_AT_ONCE), loop=client.loop)
         wait_for_worker(client, address)
         for future in arriving:
-            unit = running.pop(future.key)
-            keep(unit, result_of(future, f"{unit.policy} on {unit.model} of {unit.query}"))
+            number = running.pop(future.key)
+            unit = jobs[number].unit
+            keep(number, result_of(future, f"{unit.policy} on {unit.model} of {unit.query}"))
             future.release()
             progress(unit.steps)
             arriving.update(submit(1))
@@ -71,9 +70,7 @@ def _run_unit(unit: Unit, users: ClickModel, expected: dict[str, str]) -> Outcom
     if told:
         raise InputError(f"a worker would come to other numbers: {', '.join(told)}: install the same on all")
     problem = _problem(unit.first, users)
-    with (
-        _compiling
-    ):  # a worker's threads must not compile the same code twice; once it is, this takes no time
+    with _compiling:  # a worker's threads must not compile the same code twice; compiled, this takes no time
         Run(problem).advance(0)
     return simulate_run(unit.run, problem, unit.seed, window_ends(unit.steps), lambda steps: None, Event())
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clickbandit.click_models.base import RATES, model_names
 from clickbandit.errors import InputError
-from clickbandit.experiments.plan import Plan, grid
+from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.queries import Query
 from clickbandit.simulation.run import missing_knowledge
 
-KIND = "comparison"
-"""What the manifest of a comparison says it is."""
+KIND, SIMULATION = "comparison", "simulation"
+"""What the manifest of a comparison says it is, and that of the command `simulate`, which runs the same."""
 ALL = "all"
 """Stands for all policies."""
 YARDSTICKS = ("random", "optimal")
@@ -82,33 +82,22 @@ def _skipped(skipped: set[tuple[str, str]], models: Sequence[str]) -> Iterator[s
 
 
 def plan_comparison(
-    queries: Sequence[Query],
-    field: Field,
-    *,
-    steps: int,
-    runs: int,
-    positions: int,
-    seed: int,
-    drift: Sequence[int] = (),
-    delay: int = 0,
-    flip: float = 0.0,
-    input: str,
+    queries: Sequence[Query], field: Field, conditions: Conditions, *, input: str, kind: str = KIND
 ) -> Plan:
     """All runs of a comparison; `input` says for the manifest where the queries come from."""
-    size: dict[str, Any] = {"steps": steps, "runs": runs, "positions": positions, "seed": seed}
-    users: dict[str, Any] = {"drift": list(drift), "delay": delay, "flip": flip}
     units = [
         unit
-        for unit in grid(field.policies, queries, field.models, **size, **users)
+        for unit in grid(field.policies, queries, field.models, conditions)
         if (unit.policy, unit.model) not in field.skipped
     ]
     plan = Plan(queries, units)
     learning = {policy: parse_policy(policy) for policy in field.policies if policy not in YARDSTICKS}
+    told = ("steps", "runs", "positions", "seed", "drift", "delay", "flip")
     settings = {
-        "kind": KIND,
+        "kind": kind,
         "queries": input,
-        **size,
-        **users,
+        **{name: getattr(conditions, name) for name in told},
+        "drift": list(conditions.drift),
         "left out": field.notes,
         "told more": [name for name, policy in learning.items() if policy.needs],
         "leaping": sorted({unit.policy for unit in units if plan.problems[unit].leaps}),

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clickbandit.click_models.pbm import PositionBasedModel
-from clickbandit.experiments.plan import Plan, Unit, grid
+from clickbandit.experiments.plan import Conditions, Plan, Unit, grid
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method
 
@@ -83,14 +83,6 @@ def plan_discussion(discussion: Discussion, *, seed: int) -> Plan:
     examination, items = examination_queries(discussion), items_queries(discussion)
     units: list[Unit] = []
     for policies, queries, positions in ((BOUNDS, examination, 1), (ELIMINATION, items, 2)):
-        units += grid(
-            policies,
-            queries,
-            ["PBM"],
-            runs=discussion.runs,
-            steps=discussion.steps,
-            positions=positions,
-            seed=seed,
-            method=discussion.method,
-        )
+        conditions = Conditions(discussion.steps, discussion.runs, positions, seed, method=discussion.method)
+        units += grid(policies, queries, ["PBM"], conditions)
     return Plan([*examination, *items], units, {"discussion": "of the paper, section 5.4", "seed": seed})

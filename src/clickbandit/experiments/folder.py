@@ -1,4 +1,4 @@
-"""Results on disk: a folder that can be left at any moment and gone on with.
+"""Results on disk: a folder that can be left at any moment and resumed.
 
     manifest.json     what is run, with which settings, seeds and versions; written first and never changed
     queries.json      the queries and their click models
@@ -15,45 +15,26 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOSPC
 from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clickbandit.errors import InputError
 from clickbandit.experiments.log import line_of, lines_of, read_log
-from clickbandit.experiments.manifest import MANIFEST, describe, differences, misfits, read_manifest, some
-from clickbandit.experiments.plan import Plan, Unit, digest_of, digest_of_queries
-from clickbandit.queries import Query, load_queries, save_queries
-from clickbandit.simulation.simulate import Outcome, window_ends
-from clickbandit.simulation.trace import COLUMNS
+from clickbandit.experiments.manifest import MANIFEST, describe, differences, read_manifest, some
+from clickbandit.experiments.plan import Plan, Unit
+from clickbandit.experiments.results import LOG, QUERIES, WHAT_TO_DO, Record, misfit, name_of, table_of
+from clickbandit.queries import save_queries
+from clickbandit.simulation.outcome import Outcome
 
-QUERIES, LOG, RESULTS, LOCK = "queries.json", "runs.log", "results.parquet", ".lock"
+RESULTS, LOCK = "results.parquet", ".lock"
 _SYNC_EVERY = 1.0  # seconds
-
-_WHAT_TO_DO = "give another folder, or start anew with --restart, which throws them away"
-
-Record = dict[str, Any]
-"""A line of the log: `unit`, what was run; `regret` and `clicks`, a step, by window; `seconds`, the time on a core,
-which is no result and in no table of them."""
-
-
-class Results(NamedTuple):
-    """All that a finished folder holds."""
-
-    table: pa.Table
-    """Columns policy, model, query, run, step, regret, clicks: a row for each run and window."""
-    queries: list[Query]
-    manifest: dict[str, Any]
-    ns_a_step: dict[tuple[str, str], float]
-    """For each model and policy, how many nanoseconds on a core a step took where it was run: others each time."""
 
 
 class Folder:
@@ -73,11 +54,12 @@ class Folder:
     @classmethod
     @contextmanager
     def open(cls, path: str | Path, plan: Plan, *, restart: bool = False) -> Iterator["Folder"]:
-        """Begin an experiment in a new folder, or go on with it where it was left.
+        """Begin an experiment in a new folder, or resume it where it was left.
 
         A folder with the results of another experiment is refused, unless `restart` says to throw these away.
         """
         folder = cls(Path(path), plan)
+        folder._refuse_others()
         with locked(folder.path):
             folder._begin(restart)
             folder._read()
@@ -90,6 +72,11 @@ class Folder:
         return [unit for unit in self.plan.units if unit not in self.finished]
 
     @property
+    def records(self) -> list[Record]:
+        """What is finished, in the order of the plan."""
+        return [self.finished[unit] for unit in self.plan.units if unit in self.finished]
+
+    @property
     def steps_done(self) -> int:
         """The steps of all finished units."""
         return sum(unit.steps for unit in self.finished)
@@ -100,6 +87,7 @@ class Folder:
             "unit": self.plan.identity(unit),
             "regret": outcome.regret.tolist(),
             "clicks": outcome.clicks.tolist(),
+            "final_list": outcome.final_list,
             "seconds": outcome.seconds,
         }
         line = line_of(record)
@@ -114,25 +102,29 @@ class Folder:
     def finish(self) -> pa.Table:
         """The results as a table, which is also written to the folder."""
         os.fsync(self._log.fileno())
-        table = _table([self.finished[unit] for unit in self.plan.units], describe(self.plan))
+        table = table_of([self.finished[unit] for unit in self.plan.units], describe(self.plan))
         write_whole(self.path / RESULTS, lambda file: pq.write_table(table, file))
         return table
 
-    def _begin(self, restart: bool) -> None:
-        """Write the manifest, or see that the one that is there is of this plan."""
-        manifest = describe(self.plan)
-        begun = (self.path / MANIFEST).exists()
+    def _refuse_others(self) -> None:
+        """See that a folder that is there is empty or holds results, before anything is written to it."""
+        if not self.path.is_dir() or (self.path / MANIFEST).exists():
+            return
         strange = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
-        if strange and not begun:
+        if strange:
             raise InputError(
                 f"{self.path} is neither empty nor a folder of results: there is {min(strange)} in it but no "
                 f"{MANIFEST}: give another folder"
             )
-        if begun and not restart:
+
+    def _begin(self, restart: bool) -> None:
+        """Write the manifest, or see that the one that is there is of this plan."""
+        manifest = describe(self.plan)
+        if (self.path / MANIFEST).exists() and not restart:
             told = differences(manifest, read_manifest(self.path))
             if told:
                 raise InputError(
-                    f"{self.path} holds the results of another experiment ({some(told)}): {_WHAT_TO_DO}"
+                    f"{self.path} holds the results of another experiment ({some(told)}): {WHAT_TO_DO}"
                 )
         else:
             for name in (RESULTS, LOG):
@@ -146,79 +138,12 @@ class Folder:
         records, self.damaged = read_log(self.path / LOG)
         units = {unit.name: unit for unit in self.plan.units}
         for record in records:
-            unit = units.get(_name(record))
+            unit = units.get(name_of(record))
             if unit is None or record["unit"] != self.plan.identity(unit):
-                raise InputError(_misfit(self.path, records, describe(self.plan)))
+                raise InputError(misfit(self.path, records, describe(self.plan)))
             self.finished[unit] = record
         if self.damaged:
             write_whole(self.path / LOG, lambda file: file.write_bytes(lines_of(records)))
-
-
-def load_results(path: str | Path) -> Results:
-    """The results of a finished experiment, checked against its manifest; nothing is run and nothing written."""
-    folder = Path(path)
-    manifest = read_manifest(folder)
-    queries = load_queries(folder / QUERIES)
-    found = digest_of_queries(queries)
-    if found != manifest["queries"]:
-        raise InputError(
-            f"{folder / QUERIES} is not what was run on: the manifest expects {manifest['queries'][:16]}, found "
-            f"{found[:16]}: give the file its content back, or start anew with --restart"
-        )
-    records, damaged = read_log(folder / LOG)
-    by_name = {_name(record): record for record in records}
-    total = manifest["units"]["number"]
-    if len(by_name) < total:
-        raise InputError(
-            f"{folder} is not finished: {total - len(by_name):,} of {total:,} runs are missing"
-            f"{f' ({damaged:,} damaged)' if damaged else ''}: go on with the command that began it"
-        )
-    if digest_of(record["unit"] for record in by_name.values()) != manifest["plan"]:
-        raise InputError(_misfit(folder, records, manifest))
-    finished = list(by_name.values())
-    return Results(_table(finished, manifest), queries, manifest, _ns_a_step(finished))
-
-
-def _name(record: Record) -> tuple[Any, ...]:
-    """What tells a unit from the others, as `Unit.name`."""
-    unit = record["unit"]
-    return unit["policy"], unit["model"], unit["query"], unit["run"]
-
-
-def _misfit(folder: Path, records: Sequence[Record], manifest: Mapping[str, Any]) -> str:
-    told = misfits(manifest, [record["unit"] for record in records])
-    return f"the results in {folder} do not fit their {MANIFEST} ({some(told)}): {_WHAT_TO_DO}"
-
-
-def _table(records: list[Record], manifest: Mapping[str, Any]) -> pa.Table:
-    """Results by click model, query and policy, in the order of the plan, and by run."""
-    places = {
-        name: {value: place for place, value in enumerate(manifest["units"][name])}
-        for name in ("model", "query", "policy", "run")
-    }
-    records.sort(key=lambda record: tuple(places[name][record["unit"][name]] for name in places))
-    ends = [window_ends(record["unit"]["steps"]) for record in records]
-    sizes = [len(windows) for windows in ends]
-
-    def spread(name: str) -> pa.Array:
-        """A field of the units as a column, with a value for each window."""
-        return pa.array([record["unit"][name] for record in records], COLUMNS.field(name).type).take(rows)
-
-    rows = pa.array(np.repeat(np.arange(len(records)), sizes))
-    numbers = {name: np.concatenate([record[name] for record in records]) for name in ("regret", "clicks")}
-    columns = {name: spread(name) for name in ("policy", "model", "query", "run")}
-    return pa.table({**columns, "step": np.concatenate(ends), **numbers}, schema=COLUMNS)
-
-
-def _ns_a_step(records: Sequence[Record]) -> dict[tuple[str, str], float]:
-    seconds: dict[tuple[str, str], float] = {}
-    steps: dict[tuple[str, str], int] = {}
-    for record in records:
-        unit = record["unit"]
-        key = unit["model"], unit["policy"]
-        seconds[key] = seconds.get(key, 0.0) + record["seconds"]
-        steps[key] = steps.get(key, 0) + unit["steps"]
-    return {key: 1e9 * seconds[key] / steps[key] for key in seconds}
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -257,7 +182,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written: {error.strerror}: mend that, and the same command goes on from there"
+            f"{path} cannot be written: {error.strerror}: fix that, and the same command resumes from there"
         ) from error
 
 

@@ -2,18 +2,36 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.errors import InputError
 from clickbandit.policies.base import parse_policy
 from clickbandit.queries import Query
+from clickbandit.simulation.outcome import Outcome, check_steps
 from clickbandit.simulation.run import Method, Problem
-from clickbandit.simulation.simulate import check_steps
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the runs of an experiment have in common."""
+
+    steps: int
+    runs: int
+    positions: int
+    seed: int
+    horizon: int | None = None
+    """The number of steps that policies are tuned for; None: all of them."""
+    delay: int = 0
+    drift: Sequence[int] = ()
+    """Steps after which the users like other items."""
+    flip: float = 0.0
+    """The share of clicks that are seen inverted."""
+    method: Method = "auto"
 
 
 @dataclass(frozen=True)
@@ -29,12 +47,9 @@ class Unit:
     positions: int
     seed: int
     horizon: int
-    """The number of steps that the policy is tuned for."""
     delay: int = 0
     drift: tuple[int, ...] = ()
-    """Steps after which the users like other items."""
     flip: float = 0.0
-    """The share of clicks that are seen inverted."""
     method: Method = "auto"
 
     @property
@@ -116,44 +131,38 @@ class Plan:
 
 
 def grid(
-    policies: Iterable[str],
-    queries: Sequence[Query],
-    models: Sequence[str],
-    *,
-    runs: int,
-    steps: int,
-    positions: int,
-    seed: int,
-    horizon: int | None = None,
-    delay: int = 0,
-    drift: Sequence[int] = (),
-    flip: float = 0.0,
-    method: Method = "auto",
+    policies: Iterable[str], queries: Sequence[Query], models: Sequence[str], conditions: Conditions
 ) -> list[Unit]:
-    """Each policy on each click model of each query, `runs` times.
+    """Each policy on each click model of each query, as often as there are runs.
 
-    First all of the first runs, then all of the second: stopped in between, all policies and queries are alike far.
+    First all of the first runs, then all of the second: stopped in between, no policy or query is ahead of the others.
     """
-    if runs < 1:
-        raise InputError(f"runs must be at least 1, found {runs}")
-    common: dict[str, Any] = {
-        "steps": steps,
-        "positions": positions,
-        "seed": seed,
-        "horizon": steps if horizon is None else horizon,
-        "delay": delay,
-        "drift": tuple(drift),
-        "flip": flip,
-        "method": method,
-    }
+    if conditions.runs < 1:
+        raise InputError(f"runs must be at least 1, found {conditions.runs}")
+    common = {field.name: getattr(conditions, field.name) for field in fields(conditions)}
+    runs = range(common.pop("runs"))
+    common["drift"] = tuple(conditions.drift)
+    if conditions.horizon is None:
+        common["horizon"] = conditions.steps
     policies = list(policies)
     return [
         Unit(policy, model, query.query, run, **common)
-        for run in range(runs)
+        for run in runs
         for query in queries
         for model in models
         for policy in policies
     ]
+
+
+class Job(NamedTuple):
+    """A unit and the problem that it is a run of."""
+
+    unit: Unit
+    problem: Problem
+
+
+Keep = Callable[[int, Outcome], None]
+"""What is called with the number of a job and its outcome, as soon as it is finished."""
 
 
 def problem_of(unit: Unit, users: ClickModel) -> Problem:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import clickbandit
 
-_SOURCES = ("compiling", "bounds.py", "enumeration.py", "policies", "click_models", "simulation", "leaps")
+SOURCES = ("compiling", "bounds.py", "enumeration.py", "policies", "click_models", "simulation", "leaps")
+"""What is simulated."""
 
 
 @cache
@@ -16,7 +17,7 @@ def versions() -> dict[str, str]:
     """The versions of all that the numbers depend on; `code` is a hash of the sources that are simulated."""
     package = Path(str(clickbandit.__file__)).parent
     digest = sha256()
-    for name in _SOURCES:
+    for name in SOURCES:
         path = package / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(file.name.encode() + file.read_bytes())

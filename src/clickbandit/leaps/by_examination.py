@@ -18,7 +18,7 @@ from clickbandit.leaps.buffers import Scratch
 from clickbandit.leaps.by_pattern import draw_clicks  # outcomes
 
 MIN_DRAWN_BY_ITEM = 4
-"""A batch of so many items has more sets of clicked items than draws are needed here."""
+"""In a batch of at least this many items there are more sets of clicked items than draws are needed here."""
 
 
 @slow_path
@@ -39,7 +39,7 @@ def draw_outcomes(
     in_rounds: bool,
     scratch: Scratch,
 ) -> None:
-    """Draw what happens in so many rounds: how often each item is observed and clicked, and all clicks."""
+    """Draw what happens in that many rounds: how often each item is observed and clicked, and all clicks."""
     scratch.totals[:] = 0.0
     scratch.observed[:] = 0
     scratch.clicked[:] = 0
@@ -53,7 +53,7 @@ def draw_outcomes(
             if len(items) < MIN_DRAWN_BY_ITEM:
                 draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
             else:
-                draw_batch(params, rng, users, items, first, end, 1, rounds * round_length, scratch)
+                draw_batch(params, rng, users, items, (first, end, 1), rounds * round_length, scratch)
             first = end
     members = scratch.members[:size]
     filled, left_over = size // (stop - last), size % (stop - last)
@@ -61,7 +61,8 @@ def draw_outcomes(
         draw_clicks(params, users, last, everything, nothing, rounds, scratch)
         return
     if not in_rounds or left_over == 0:
-        draw_batch(params, rng, users, members, last, stop, filled if in_rounds else 1, rounds, scratch)
+        places = (last, stop, filled if in_rounds else 1)
+        draw_batch(params, rng, users, members, places, rounds, scratch)
         return
     for these in range(1 << size):
         times[these] = 0
@@ -75,7 +76,7 @@ def draw_outcomes(
                 if not these >> i & 1:
                     others[n] = members[i]
                     n += 1
-            draw_batch(params, rng, users, others, last, stop, filled, times[these], scratch)
+            draw_batch(params, rng, users, others, (last, stop, filled), times[these], scratch)
 
 
 @slow_path
@@ -84,20 +85,21 @@ def draw_batch(
     rng: np.random.Generator,
     users: np.random.Generator,
     items: IntArray,
-    first: int,
-    stop: int,
-    repeats: int,
+    positions: tuple[int, int, int],
     times: int,
     scratch: Scratch,
 ) -> None:
-    """So often items were put at random on the positions from `first` to `stop`, on each position `repeats` times: draw
-    how often each of them was shown and clicked."""
+    """Draw how often each item was shown and clicked when items were put at random on some positions that often.
+
+    The positions are the first, the one after the last, and how often each of them was filled.
+    """
     steps = scratch.steps
+    first, stop, repeats = positions
     places = (stop - first) * repeats
     for free in range(places + 1):
         for looked_at in range(free + 1):
             steps[free, looked_at] = 0
-    mean_examination = count_examined(params, users, first, stop, repeats, times, scratch.work, steps[places])
+    mean_examination = count_examined(params, users, positions, times, scratch.work, steps[places])
     for i in range(len(items)):
         left = len(items) - i
         shown, looked_at = 0, 0
@@ -123,14 +125,13 @@ def draw_batch(
 def count_examined(
     params: Any,
     users: np.random.Generator,
-    first: int,
-    stop: int,
-    repeats: int,
+    positions: tuple[int, int, int],
     times: int,
     work: FloatArray,
     out: IntArray,
 ) -> float:
     """Draw how often each number of places was examined; the mean probability that a place is."""
+    first, stop, repeats = positions
     places = (stop - first) * repeats
     law = work[: places + 1]
     law[0] = 1.0

@@ -50,13 +50,11 @@ def draw_outcomes(
     in_rounds: bool,
     scratch: Scratch,
 ) -> None:
-    """Draw what happens in so many rounds: how often each item is observed and clicked, and all clicks."""
+    """Draw what happens in that many rounds: how often each item is observed and clicked, and all clicks."""
     scratch.totals[:] = 0.0
     scratch.observed[:] = 0
     scratch.clicked[:] = 0
-    for row in range(len(scratch.together)):
-        for column in range(len(scratch.together)):
-            scratch.together[row, column] = 0
+    scratch.together[:, :] = 0
     batch, times = scratch.batch, scratch.times
     last = batch[-1]
     positions, items = len(batch) - last, scratch.size[-1]
@@ -128,13 +126,14 @@ def draw_clicks(
     times: int,
     scratch: Scratch,
 ) -> None:
-    """So many steps that show the same items: draw how often each of them was clicked.
+    """Draw how often each item was clicked in `times` steps that show the same items.
 
     In this batch and all above it; in this batch alone where batches are independent. The last batch's items are a
     set of its own, and where these are too few for its positions, the others are drawn from a pool and not learned
     from.
     """
     counts = scratch.counts
+    in_pairs = len(scratch.together) > 0
     stop, n_pool = batch, 0
     if batch == scratch.batch[-1]:
         for i in range(scratch.size[-1]):
@@ -163,9 +162,8 @@ def draw_clicks(
         for k in range(n):
             if outcome >> k & 1:
                 scratch.clicked[shown[first + k]] += counts[i]
-                if len(scratch.together) > 0:
-                    for other in range(k):
-                        if outcome >> other & 1:
-                            scratch.together[shown[first + k], shown[first + other]] += counts[i]
+                for other in range(k * in_pairs):
+                    if outcome >> other & 1:
+                        scratch.together[shown[first + k], shown[first + other]] += counts[i]
     for k in range(first, stop):
         scratch.observed[shown[k]] += times

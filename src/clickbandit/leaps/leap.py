@@ -17,7 +17,7 @@ from clickbandit.leaps.by_pattern import draw_outcomes, price  # outcomes
 from clickbandit.policies.batchrank.algorithm import test  # policy
 from clickbandit.policies.batchrank.leaps import absorb, batches, member, quiet  # policy
 from clickbandit.simulation.loop import take_steps  # loop
-from clickbandit.simulation.memory import Slots
+from clickbandit.simulation.memory import Scene, Slots
 
 IN_ROUNDS = True  # policy
 MAX_WORK = 10_000_000
@@ -40,28 +40,17 @@ def leap(
     scratch: Scratch,
 ) -> None:
     """As `windows.interact`, by leaps where they are quicker; or `always`, if they take no more than about a second."""
+    scene = Scene(state, params, rng, users, slots, best_reward)
     for window in range(len(ends)):
         steps = ends[window] - step
-        regret[window], clicked[window] = leap_over(
-            state, params, rng, users, slots, best_reward, step, steps, always, scratch
-        )
+        regret[window], clicked[window] = leap_over(scene, step, steps, always, scratch)
         step += steps
 
 
 @slow_path
-def leap_over(
-    state: Any,
-    params: Any,
-    rng: np.random.Generator,
-    users: np.random.Generator,
-    slots: Slots,
-    best_reward: float,
-    step: int,
-    steps: int,
-    always: bool,
-    scratch: Scratch,
-) -> tuple[float, int]:
+def leap_over(scene: Scene, step: int, steps: int, always: bool, scratch: Scratch) -> tuple[float, int]:
     """The expected regret and the clicks of `steps` steps after the first `step`."""
+    state, best_reward = scene.state, scene.best_reward
     regret = 0.0
     clicked = 0
     end = step + steps
@@ -78,13 +67,15 @@ def leap_over(
                 scratch.shown[k] = member(state, scratch.batch[k], k - scratch.batch[k])
             for i in range(scratch.size[-1]):
                 scratch.members[i] = member(state, scratch.batch[-1], i)
-            draw_outcomes(params, rng, users, length // round_length, round_length, IN_ROUNDS, scratch)
+            draw_outcomes(
+                scene.params, scene.rng, scene.users, length // round_length, round_length, IN_ROUNDS, scratch
+            )
             absorb(state, scratch.observed, scratch.clicked, scratch.together)
             test(state, len(scratch.batch))
             more_regret, more_clicks = best_reward * length - scratch.totals[0], int(scratch.totals[1])
         else:
             length = max(1, most)
-            more_regret, more_clicks = take_steps(state, params, rng, users, slots, best_reward, step, length)
+            more_regret, more_clicks = take_steps(scene, step, length)
         regret += more_regret
         clicked += more_clicks
         step += length

@@ -6,19 +6,19 @@ The names are imported when they are first used, so that a client of the service
 import importlib
 from typing import TYPE_CHECKING
 
-from clickbandit.live.types import Conflict as Conflict
-from clickbandit.live.types import Event as Event
-from clickbandit.live.types import Shown as Shown
-from clickbandit.live.types import StoreError as StoreError
-from clickbandit.live.types import Unknown as Unknown
-from clickbandit.live.types import Verdict as Verdict
+from clickbandit.live.values import Conflict as Conflict
+from clickbandit.live.values import Event as Event
+from clickbandit.live.values import Shown as Shown
+from clickbandit.live.values import StoreError as StoreError
+from clickbandit.live.values import Unknown as Unknown
+from clickbandit.live.values import Verdict as Verdict
 
 if TYPE_CHECKING:
-    from clickbandit.live.client import Client as Client
-    from clickbandit.live.ranker import AsyncRanker as AsyncRanker
+    from clickbandit.live.async_ranker import AsyncRanker as AsyncRanker
+    from clickbandit.live.http.client import Client as Client
     from clickbandit.live.ranker import Ranker as Ranker
 
-_HOMES = {"AsyncRanker": "ranker", "Client": "client", "Ranker": "ranker"}
+_HOMES = {"AsyncRanker": "async_ranker", "Client": "http.client", "Ranker": "ranker"}
 
 
 def __getattr__(name: str) -> object:

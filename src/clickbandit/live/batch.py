@@ -1,25 +1,18 @@
-"""One batch of operations: what each means, and what all of them change.
-
-A batch works on rows that the store has locked and on learners in memory, and collects what changed. An operation that
-is wrong raises and leaves nothing behind; so does one whose policy fails, and then its learner is made anew from the
-log. Nothing is acknowledged before the engine has committed all changes.
-"""
+"""One batch of operations: what each of them means."""
 
 import json
 import logging
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.live import records
-from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.history import History, Look
-from clickbandit.live.learner import Learner
+from clickbandit.live.learners import LearnerError
 from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
     Click,
@@ -36,7 +29,7 @@ from clickbandit.live.requests import (
     VoidRequest,
     arrange,
 )
-from clickbandit.live.store import (
+from clickbandit.live.stores.contract import (
     FROZEN,
     HOLDOUT,
     OUTCOMES,
@@ -46,81 +39,31 @@ from clickbandit.live.store import (
     SETTLED,
     SOURCES,
     VOID,
-    Changes,
     EventRow,
     ImpressionRow,
-    Locked,
-    LogRow,
     QueryRow,
-    Snapshot,
 )
-from clickbandit.live.types import (
+from clickbandit.live.transaction import Transaction
+from clickbandit.live.values import (
     Conflict,
     LimitReached,
     QueryDetail,
+    QuerySummary,
     Settlement,
     Shown,
-    StoreError,
-    Unknown,
     Verdict,
 )
 from clickbandit.live.views import holdout, summary
 
 _LEARNING = struct.Struct("<IB")
 """Before the list and the memo of an impression: the version of the learner's items, and how many it shows."""
-_SNAPSHOT_RECORDS = 256
-"""A snapshot is taken after so many records at least, and if it is large after as many as it has bytes / this."""
 
 log = logging.getLogger("clickbandit.live")
 _write = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class LearnerError(Exception):
-    """What was learned about a query cannot be used: its policy failed or is gone, or its log is damaged."""
-
-
-class Rules(NamedTuple):
-    """What the engine was set to."""
-
-    window: int
-    holdout: float
-    grace: int
-    seed: int
-
-
-class Batch:
-    """The rows of one transaction, and what becomes of them."""
-
-    def __init__(
-        self,
-        locked: Locked,
-        rules: Rules,
-        now: int,
-        *,
-        algorithms: Algorithms,
-        learners: dict[int, Learner],
-        load: Callable[[QueryRow, Iterable[bytes], bool], Learner],
-        known_events: set[str],
-        history: Callable[[int], bytes | None],
-    ) -> None:
-        self.queries = locked.queries
-        self.impressions = locked.impressions
-        self.rules = rules
-        self.now = now
-        self.learners = learners
-        self._algorithms = algorithms
-        self._load = load
-        self._by_id = {row.id: row for row in locked.queries.values()}
-        self._known_events = known_events
-        self._history = history
-        self._dirty: dict[int, QueryRow] = {}
-        self._touched: dict[str, ImpressionRow] = {}
-        self._new: list[ImpressionRow] = []
-        self._events: list[EventRow] = []
-        self._log: dict[int, bytearray] = {}
-        self._replaced: set[int] = set()
-        self._frozen: set[int] = set()
-        """Queries that were frozen or unfrozen."""
+class Batch(Transaction):
+    """Does what is asked, one operation after another."""
 
     def execute(self, request: Request) -> Any:
         """Do what is asked, and give the answer."""
@@ -144,119 +87,6 @@ class Batch:
             case PingRequest() | FlushRequest():
                 return None
 
-    def changes(self) -> Changes:
-        """All that is to be written."""
-        snapshots = []
-        for query in self._log:
-            row, learner = self._by_id[query], self.learners.get(query)
-            if learner is None:
-                continue
-            enough = max(_SNAPSHOT_RECORDS, learner.size // _SNAPSHOT_RECORDS)
-            if row.number - row.snapshot >= enough or query in self._replaced:
-                snapshots.append(Snapshot(query, row.number, learner.to_bytes(), self.now))
-                row.snapshot = row.number
-        histories = self._histories({snapshot.query for snapshot in snapshots})
-        return Changes(
-            queries=list(self._dirty.values()),
-            impressions=self._new,
-            touched=list(self._touched.values()),
-            events=self._events,
-            log=[
-                LogRow(query, self._by_id[query].number, bytes(written), self.now)
-                for query, written in self._log.items()
-            ],
-            snapshots=snapshots,
-            histories=histories,
-        )
-
-    def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
-        """The histories of queries whose items were grouped anew, or that are to be counted again."""
-        histories = []
-        for query in self._log.keys() | self._frozen:
-            row, learner = self._by_id[query], self.learners.get(query)
-            if learner is None:
-                continue
-            if row.number < learner.look_at and query not in to_count and query not in self._frozen:
-                continue
-            try:
-                look = Look(row, learner, self.now)
-            except Exception:  # of the policy's code that says what was learned: nothing depends on it
-                log.exception("the policy %s of query %r cannot say what it learned", row.policy, row.name)
-                continue
-            row.progress = look.progress
-            learner.look_at = row.number + _SNAPSHOT_RECORDS if look.look_at is None else look.look_at
-            if query in to_count or learner.seen != look.signature:
-                learner.seen = look.signature
-                history = History(self._history(query))
-                if query in to_count or not history.points:
-                    history.count(row, self.now)
-                if history.add(look) or query in to_count:
-                    histories.append((query, history.to_bytes()))
-        return histories
-
-    # --- rows and learners ----------------------------------------------------------------------------------
-
-    def _query(self, name: str) -> QueryRow:
-        row = self.queries.get(name)
-        if row is None:
-            raise Unknown(f"there is no query {name!r}")
-        return row
-
-    def _impression(self, id: str) -> ImpressionRow:
-        impression = self.impressions.get(id)
-        if impression is None:
-            raise Unknown(f"there is no impression {id!r}: it never was, or it was pruned")
-        return impression
-
-    def learner(self, row: QueryRow) -> Learner:
-        """What is learned about a query, as of the last record of this batch."""
-        learner = self.learners.get(row.id)
-        if learner is None or learner.number != row.number:
-            try:
-                learner = self._load(row, self._pending(row), False)
-            except StoreError:
-                raise
-            except (
-                Exception
-            ) as error:  # its policy is a file that is gone, say, or has another state than it had
-                raise LearnerError(
-                    f"what was learned about query {row.name!r} with {row.policy} cannot be loaded "
-                    f"({type(error).__name__}: {error}): reset it"
-                ) from error
-            self.learners[row.id] = learner
-        return learner
-
-    def _pending(self, row: QueryRow) -> list[bytes]:
-        """The records of this batch."""
-        return [bytes(self._log[row.id])] if row.id in self._log else []
-
-    def _changed(self, row: QueryRow) -> None:
-        self._dirty[row.id] = row
-
-    def _append(self, row: QueryRow, record: bytes) -> None:
-        """Add to a query's log what its learner has just done."""
-        row.number += 1
-        self._dirty[row.id] = row
-        self._log.setdefault(row.id, bytearray()).extend(record)
-
-    def _carefully(self, row: QueryRow, do: Callable[[], None]) -> None:
-        """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
-        try:
-            do()
-        except Exception as error:
-            self.learners.pop(row.id, None)
-            log.exception("the policy %s of query %r failed", row.policy, row.name)
-            raise LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}") from error
-
-    def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
-        self._carefully(row, lambda: learner.apply(record))
-        self._append(row, records.text(record))
-        row.items = len(learner.items)
-        learner.look_at = 0
-        if isinstance(record, Start):
-            row.learned = row.idle = 0
-            row.generation = learner.generation
-
     # --- rank -----------------------------------------------------------------------------------------------
 
     def _rank(self, request: RankRequest) -> Shown:
@@ -267,11 +97,7 @@ class Batch:
                     f"the impression {request.id!r} exists already, for another request: use an id of its own"
                 )
             return self._shown(impression)
-        row = self.queries.get(request.query)
-        if row is None:
-            raise LimitReached(
-                f"{request.query!r} would be a new query, and there are as many as there may be (most_queries)"
-            )
+        row = self._made(request.query)
         if request.positions is not None and request.positions != row.positions:
             raise Conflict(
                 f"the query {row.name!r} has {row.positions} positions, found {request.positions}: leave positions "
@@ -287,9 +113,9 @@ class Batch:
             id=request.id,
             query=row.id,
             at=self.now,
-            expires=self.now + (self.rules.window if row.window is None else row.window),
+            expires=self.now + (self.settings.window_ms if row.window is None else row.window),
             source=source,
-            compared=self.rules.holdout > 0,
+            compared=self.settings.holdout > 0,
             items=_write(shown),
             body=request.body,
             propensities=propensities,
@@ -302,12 +128,21 @@ class Batch:
         self._dirty[row.id] = row
         return self._shown(impression, shown)
 
+    def _made(self, name: str) -> QueryRow:
+        """A query that was made for its request if there was none, unless there are too many."""
+        row = self.queries.get(name)
+        if row is None:
+            raise LimitReached(
+                f"{name!r} would be a new query, and there are as many as there may be (max_queries)"
+            )
+        return row
+
     def _make_list(
         self, row: QueryRow, request: RankRequest
     ) -> tuple[int, Sequence[str], bytes | None, bytes | None]:
         """Where the list comes from, its items, its propensities, and what is to be remembered for learning."""
         items = request.items
-        if self.rules.holdout > 0 and _share(request.id) < self.rules.holdout:
+        if self.settings.holdout > 0 and _share(request.id) < self.settings.holdout:
             return HOLDOUT, arrange(items, request, row.positions), None, None
         if not items:
             return RULES, (), None, None
@@ -316,10 +151,10 @@ class Batch:
         learner = self.learner(row)
         if learner.generation == 0:
             change: Start | Items | None = Start(
-                row.policy, row.positions, row.horizon, self.rules.seed, list(items)
+                row.policy, row.positions, row.horizon, self.settings.seed, list(items)
             )
         else:
-            change = learner.plan(items, self.rules.grace)
+            change = learner.plan(items, self.settings.grace)
         if change is not None:
             self._restructure(row, learner, change)
         if request.pinned or request.excluded or learner.missing:
@@ -361,7 +196,7 @@ class Batch:
     # --- clicks ---------------------------------------------------------------------------------------------
 
     def _click(self, event: Click) -> Verdict:
-        if event.key in self._known_events:
+        if event.key in self.known_events:
             return Verdict("duplicate", event.event_id)
         impression = self.impressions.get(event.impression)
         if impression is None:
@@ -372,7 +207,7 @@ class Batch:
                 "invalid", event.event_id, f"the impression {impression.id!r} has no item {event.item!r}"
             )
         late = impression.outcome != PENDING or self.now >= impression.expires
-        self._known_events.add(event.key)
+        self.known_events.add(event.key)
         self._events.append(EventRow(event.key, impression.id, event.item, self.now, late, event.timestamp))
         if late:
             row = self._by_id[impression.query]
@@ -466,12 +301,9 @@ class Batch:
         self._append(row, records.void(ranking, memo))
         return False
 
-    def _touch(self, impression: ImpressionRow) -> None:
-        self._touched[impression.id] = impression
-
     # --- queries --------------------------------------------------------------------------------------------
 
-    def _freeze(self, row: QueryRow, frozen: bool) -> Any:
+    def _freeze(self, row: QueryRow, frozen: bool) -> QuerySummary:
         if frozen and row.frozen is None:
             row.frozen = _write(self.learner(row).best())
         elif not frozen:
@@ -480,22 +312,17 @@ class Batch:
         self._changed(row)
         return summary(row)
 
-    def _reset(self, request: ResetRequest) -> Any:
-        row = self.queries.get(request.query)
-        if row is None:
-            raise LimitReached(
-                f"{request.query!r} would be a new query, and there are as many as there may be (most_queries)"
-            )
+    def _reset(self, request: ResetRequest) -> QuerySummary:
+        row = self._made(request.query)
         row.policy, row.positions, row.horizon, row.window = request.settings
         row.frozen = None
         try:
             learner = self.learner(row)
         except LearnerError:  # what cannot be loaded is replaced, and so is the log up to here
-            learner = Learner.blank(row.name, self._algorithms, row.number, row.generation)
-            self.learners[row.id] = learner
+            learner = self.learners.blank(row)
             self._replaced.add(row.id)
         if row.generation > 0:
-            start = Start(row.policy, row.positions, row.horizon, self.rules.seed, learner.items)
+            start = Start(row.policy, row.positions, row.horizon, self.settings.seed, learner.items)
             self._restructure(row, learner, start)
         self._changed(row)
         return summary(row)
@@ -514,7 +341,8 @@ class Batch:
 
     def _verify(self, row: QueryRow) -> bool:
         """Whether the log from its beginning gives the same bytes as the learner that is in use."""
-        return self._load(row, self._pending(row), True).to_bytes() == self.learner(row).to_bytes()
+        replayed = self.learners.load(row, self._pending(row), whole=True)
+        return replayed.to_bytes() == self.learner(row).to_bytes()
 
 
 def _share(id: str) -> float:

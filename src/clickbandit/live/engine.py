@@ -9,7 +9,7 @@ all the same, that impression is void.
 import logging
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
@@ -17,30 +17,31 @@ from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.batch import Batch, LearnerError, Rules
-from clickbandit.live.learner import Learner
+from clickbandit.live.batch import Batch
+from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     Click,
     Clicks,
     FlushRequest,
     PingRequest,
+    QuerySettings,
     RankRequest,
     Request,
     ResetRequest,
-    Settings,
     SettleRequest,
     VoidRequest,
     arrange,
 )
-from clickbandit.live.store import NewQuery, QueryRow, Store
-from clickbandit.live.types import Closed, EventVerdict, Shown, Source, StoreError, Verdict
+from clickbandit.live.settings import RankerSettings
+from clickbandit.live.stores.contract import NewQuery, QueryRow, Store
+from clickbandit.live.values import Closed, EventVerdict, Shown, Source, StoreError, Verdict
 
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
-_MOST_OPERATIONS = 256
-_MOST_EVENTS = 2000
+_MAX_OPERATIONS = 256
+_MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
-_MOST_DUE = 500
+_MAX_DUE = 500
 _IDLE = 0.5
 """Seconds between two looks at what is due when there is nothing else to do."""
 _PRUNE_ROWS = 1000
@@ -73,37 +74,22 @@ class Counts:
         self.pruned = 0
         self.batches = 0
         self.operations = 0
-        self.loaded = 0
 
 
 class Engine:
     """Serves one store with one thread."""
 
     def __init__(
-        self,
-        store: Store,
-        algorithms: Algorithms,
-        settings: Settings,
-        rules: Rules,
-        *,
-        retention: int,
-        patience: int,
-        learners: int,
-        most_queries: int,
-        clock: Callable[[], float],
+        self, store: Store, algorithms: Algorithms, of_new_queries: QuerySettings, settings: RankerSettings
     ) -> None:
         self.counts = Counts()
         self._store = store
-        self._algorithms = algorithms
         self._settings = settings
-        self._rules = rules
-        self._retention = retention
-        self._patience = patience / 1000
-        self._most_learners = learners
-        self._most_queries = most_queries
-        self._clock = clock
+        self._of_new_queries = of_new_queries
+        self._patience = settings.patience_ms / 1000
+        self._clock = settings.clock or time.time
         self._now = 0
-        self._learners: OrderedDict[int, Learner] = OrderedDict()
+        self._learners = Learners(store, algorithms, settings.learners)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
         self._disowned: set[str] = set()
@@ -125,7 +111,7 @@ class Engine:
 
     def submit(self, operation: Operation) -> None:
         """Have something done."""
-        if self._queue.qsize() >= MOST_WAITING:
+        if self._queue.qsize() >= MAX_WAITING:
             refusal = self._refusal(operation.request, StoreError("too many operations are waiting"))
             self._count([refusal])
             self._deliver([operation], [refusal])
@@ -142,6 +128,10 @@ class Engine:
     @property
     def n_learners(self) -> int:
         return len(self._learners)
+
+    @property
+    def n_loaded(self) -> int:
+        return self._learners.n_loaded
 
     def close(self) -> None:
         """Do what was asked so far, and stop."""
@@ -178,7 +168,7 @@ class Engine:
                 operations.append(operation)
                 if isinstance(operation.request, Clicks):
                     events += len(operation.request.events)
-                if len(operations) >= _MOST_OPERATIONS or events >= _MOST_EVENTS:
+                if len(operations) >= _MAX_OPERATIONS or events >= _MAX_EVENTS:
                     return operations, True
                 operation = self._queue.get_nowait()
             return operations, False
@@ -218,21 +208,13 @@ class Engine:
             self._disowned.add(self._given_up.popleft())
         try:
             store.begin()
-            due = store.due(now, _MOST_DUE)
+            due = store.due(now, _MAX_DUE)
             names, ids, keys = _concerns(requests)
             new = self._new_queries(requests, now)
-            locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._most_queries)
+            locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
-            batch = Batch(
-                locked,
-                self._rules,
-                now,
-                algorithms=self._algorithms,
-                learners=self._learners,
-                load=self._load,
-                known_events=store.known_events(keys) if keys else set(),
-                history=store.history,
-            )
+            batch = Batch(store, locked, self._settings, self._learners, now)
+            batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
                 batch.disown(id)
             for id in due:
@@ -250,15 +232,11 @@ class Engine:
             if committing:  # who knows: these were answered otherwise than they may have been stored
                 self._disowned.update(request.id for request in requests if isinstance(request, RankRequest))
             for row in touched:
-                self._learners.pop(row.id, None)
+                self._learners.forget(row.id)
             raise
         self._disowned.clear()
-        self._more_due = len(due) == _MOST_DUE
-        for row in touched:
-            if row.id in self._learners:
-                self._learners.move_to_end(row.id)
-        while len(self._learners) > self._most_learners:
-            self._learners.popitem(last=False)
+        self._more_due = len(due) == _MAX_DUE
+        self._learners.used(touched)
         self.counts.batches += 1
         self.counts.operations += len(requests)
         return results
@@ -281,7 +259,7 @@ class Engine:
     def _new_queries(self, requests: Iterable[Request], now: int) -> list[NewQuery]:
         """The queries that these requests are about, should they be new."""
         new = {}
-        defaults = self._settings
+        defaults = self._of_new_queries
         for request in requests:
             if isinstance(request, RankRequest):
                 positions = request.positions or defaults.positions
@@ -292,41 +270,13 @@ class Engine:
                 new[request.query] = NewQuery(request.query, *request.settings, now)
         return list(new.values())
 
-    def _load(self, row: QueryRow, pending: Iterable[bytes], whole: bool) -> Learner:
-        """A learner as of a query's last record: what is in memory, or a snapshot, and the records after it.
-
-        With `whole` from the beginning of the log.
-        """
-        learner = None if whole else self._learners.get(row.id)
-        if learner is not None:
-            try:
-                return self._replay(learner, row, pending)
-            except Exception:  # it is behind by more than the log has, or a policy left it half changed
-                self._learners.pop(row.id, None)
-        self.counts.loaded += 1
-        snapshot = self._store.snapshot(row.id, oldest=whole)
-        if snapshot is None:
-            learner = Learner(row.name, self._algorithms)
-        else:
-            learner = Learner.from_bytes(row.name, self._algorithms, snapshot.state)
-        return self._replay(learner, row, pending)
-
-    def _replay(self, learner: Learner, row: QueryRow, pending: Iterable[bytes]) -> Learner:
-        for entry in self._store.log(row.id, learner.number):
-            learner.replay(entry.records)
-        for records in pending:
-            learner.replay(records)
-        if learner.number != row.number:
-            raise LearnerError(f"the log must go to record {row.number}, found {learner.number}")
-        return learner
-
     def _prune(self) -> None:
         """Forget what is old, a little at a time."""
         if time.monotonic() < self._prune_at:
             return
         found = 0
         try:
-            found = self._store.prune(self._now - self._retention, _PRUNE_ROWS)
+            found = self._store.prune(self._now - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found
         except StoreError:
             self._store.rollback()
@@ -373,13 +323,13 @@ class Engine:
         """What to say when nothing was done: to those who want a list, the order given."""
         if not isinstance(request, RankRequest):
             return error
-        shown = arrange(request.items, request, request.positions or self._settings.positions)
+        shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
         return Shown(
             request.id,
             request.query,
             tuple(shown),
             (1.0,) * len(shown),
-            self._settings.policy,
+            self._of_new_queries.policy,
             "fallback",
             datetime.fromtimestamp(self._now / 1000, UTC),
         )

@@ -10,11 +10,11 @@ import json
 from typing import Any
 
 from clickbandit.live.learner import Learner
-from clickbandit.live.store import DIVIDED, FINISHED, UNDIVIDED, QueryRow
+from clickbandit.live.stores.contract import DIVIDED, FINISHED, UNDIVIDED, QueryRow
 
-MOST_FRAMES = 200
-MOST_POINTS = 240
-MOST_BYTES = 100_000
+MAX_FRAMES = 200
+MAX_POINTS = 240
+MAX_BYTES = 100_000
 """About, of all frames, and of all evidence."""
 LOOK_AGAIN = 8
 """Records between two looks at least: close to a decision a policy would have us look at every one."""
@@ -89,7 +89,7 @@ class History:
         ):
             return False
         self.frames.append(look.frame())
-        self.frames = _last(self.frames[-MOST_FRAMES:])
+        self.frames = _last(self.frames[-MAX_FRAMES:])
         known = {} if last is None or last["generation"] != look.generation else self.evidence
         kept = {name: known[name] if name in known else _evidence(look, name) for name in look.eliminated}
         self.evidence = dict(_last(list(kept.items())))
@@ -98,7 +98,7 @@ class History:
     def count(self, row: QueryRow, now: int) -> None:
         """Remember how many clicks there were so far."""
         self.points.append([now, row.settled, row.clicks])
-        if len(self.points) > MOST_POINTS:
+        if len(self.points) > MAX_POINTS:
             del self.points[1:-1:2]
 
 
@@ -114,7 +114,7 @@ def _evidence(look: Look, name: str) -> dict[str, Any]:
 def _last(entries: list[Any]) -> list[Any]:
     """As many of the last of these as there is room for, one at least."""
     size, first = 0, len(entries)
-    while first > 0 and (size == 0 or size < MOST_BYTES):
+    while first > 0 and (size == 0 or size < MAX_BYTES):
         first -= 1
         size += len(_write(entries[first]))
     return entries[first:]

@@ -14,10 +14,10 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
-from clickbandit.live.types import MOST_ITEMS
+from clickbandit.live.values import MAX_ITEMS
 from clickbandit.randomness import generators
 
-MOST_CHANGES = 1000
+MAX_CHANGES = 1000
 """A list that was made longer ago than so many changes of the items is not learned from."""
 _HEAD = struct.Struct("<I")
 
@@ -163,7 +163,7 @@ class Learner:
             self.state = self.algorithm.retire(self.state, item)
             self._name(self.items[:item] + self.items[item + 1 :])
             made_of.append(-1 - item)
-        self.changes = [*self.changes, made_of][-MOST_CHANGES:]
+        self.changes = [*self.changes, made_of][-MAX_CHANGES:]
         self._make_room()
 
     def _name(self, items: list[str]) -> None:
@@ -235,7 +235,7 @@ class Learner:
         present = set(items)
         missing = {item: self.missing.get(item, 0) + 1 for item in self.items if item not in present}
         gone = [item for item, times in missing.items() if times >= grace]
-        if len(self.items) + len(new) - len(gone) > MOST_ITEMS:
+        if len(self.items) + len(new) - len(gone) > MAX_ITEMS:
             gone = list(missing)
         for item in gone:
             del missing[item]
@@ -321,16 +321,16 @@ class Learner:
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])
         if self.items:
-            values = {}
-            for name, value in header["state"].items():
+            values = []  # by their order, for fields may have had other names when they were written
+            for value in header["state"].values():
                 if isinstance(value, list):
                     dtype, shape = np.dtype(value[0]), value[1]
                     n = int(np.prod(shape, dtype=np.int64))
-                    values[name] = np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy()
-                    at += values[name].nbytes
+                    values.append(np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy())
+                    at += values[-1].nbytes
                 else:
-                    values[name] = value
-            self.state = self.algorithm.state_class(**values)
+                    values.append(value)
+            self.state = self.algorithm.state_class(*values)
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]
             self.rng = np.random.Generator(bit_generator)

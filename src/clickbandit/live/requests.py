@@ -1,4 +1,4 @@
-"""Operations, checked before they reach the engine, so that what is wrong with one is no matter for others."""
+"""Operations, checked before they reach the engine, so that what is wrong with one does not concern the others."""
 
 import json
 import math
@@ -9,22 +9,22 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
-from clickbandit.live.types import (
-    MOST_ID,
-    MOST_ITEMS,
-    MOST_NAME,
-    MOST_POSITIONS,
+from clickbandit.live.values import (
+    MAX_ID,
+    MAX_ITEMS,
+    MAX_NAME,
+    MAX_POSITIONS,
     Event,
     Verdict,
 )
 
-LEAST_HORIZON = 5
+MIN_HORIZON = 5
 _DERIVED = "\x1f"
 """Begins the key of an event that came without an id of its own."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Settings(NamedTuple):
+class QuerySettings(NamedTuple):
     """What a query is learned with."""
 
     policy: str
@@ -59,12 +59,12 @@ class Click(NamedTuple):
     timestamp: str | None
 
 
-def check_name(value: object, what: str, most: int = MOST_ID) -> str:
+def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
     """A name that every store can keep."""
     if not isinstance(value, str):
         raise InputError(f"{what} must be text, found {type(value).__name__}")
-    if not 1 <= len(value) <= most:
-        raise InputError(f"{what} must have from 1 to {most:,} characters, found {len(value):,}")
+    if not 1 <= len(value) <= max_length:
+        raise InputError(f"{what} must have from 1 to {max_length:,} characters, found {len(value):,}")
     if "\0" in value or not _is_encodable(value):
         raise InputError(f"{what} must be Unicode text without zero characters, found {value[:50]!a}")
     return value
@@ -79,14 +79,14 @@ def _is_encodable(value: str) -> bool:
 
 
 def check_positions(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_POSITIONS:
-        raise InputError(f"positions must be a whole number from 1 to {MOST_POSITIONS}, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_POSITIONS:
+        raise InputError(f"positions must be a whole number from 1 to {MAX_POSITIONS}, found {value!r}")
     return value
 
 
 def check_horizon(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not LEAST_HORIZON <= value <= 10**15:
-        raise InputError(f"horizon must be a whole number from {LEAST_HORIZON} to 10^15, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not MIN_HORIZON <= value <= 10**15:
+        raise InputError(f"horizon must be a whole number from {MIN_HORIZON} to 10^15, found {value!r}")
     return value
 
 
@@ -122,14 +122,14 @@ def rank_request(
     """A request for a list, if it is in order."""
     if isinstance(items, (str, bytes)) or not isinstance(items, (list, tuple)):
         raise InputError(f"items must be a list of names, found {type(items).__name__}")
-    if len(items) > MOST_ITEMS:
-        raise InputError(f"a list may be made of at most {MOST_ITEMS:,} items, found {len(items):,}")
-    check_name(query, "query", MOST_NAME)
+    if len(items) > MAX_ITEMS:
+        raise InputError(f"a list may be made of at most {MAX_ITEMS:,} items, found {len(items):,}")
+    check_name(query, "query", MAX_NAME)
     parts = [query, "" if positions is None else str(check_positions(positions)), *items]
     try:
         text = "\0".join(parts)
         encoded = text.encode()
-        in_order = text.count("\0") == len(parts) - 1 and max(map(len, items), default=1) <= MOST_ID
+        in_order = text.count("\0") == len(parts) - 1 and max(map(len, items), default=1) <= MAX_ID
         in_order = in_order and "" not in items and len(set(items)) == len(items)
     except (TypeError, UnicodeEncodeError):
         in_order = False
@@ -266,7 +266,7 @@ class ResetRequest(NamedTuple):
     """Start afresh."""
 
     query: str
-    settings: Settings
+    settings: QuerySettings
 
 
 class DetailRequest(NamedTuple):

@@ -5,22 +5,23 @@ import math
 from datetime import UTC, datetime
 
 from clickbandit.intervals import difference_of_means, mean_of_sums
-from clickbandit.live import types
 from clickbandit.live.history import History
-from clickbandit.live.store import (
+from clickbandit.live.stores.contract import (
     DIVIDED,
     FINISHED,
     OUTCOMES,
     SILENT_AFTER,
     SOURCES,
     STUCK_AFTER,
-    Delays,
+    ClickDelays,
     ImpressionRow,
     QueryRow,
     Totals,
 )
-from clickbandit.live.types import (
+from clickbandit.live.values import (
     Arm,
+    Delays,
+    Estimate,
     Frame,
     Holdout,
     PastImpression,
@@ -47,6 +48,7 @@ def summary(row: QueryRow) -> QuerySummary:
         learned=row.learned,
         settled=row.settled,
         voided=row.voided,
+        pending=row.impressions - row.settled - row.voided,
         clicks=row.clicks,
         late=row.late,
         past_horizon=row.learned > row.horizon,
@@ -54,7 +56,7 @@ def summary(row: QueryRow) -> QuerySummary:
 
 
 def state(row: QueryRow) -> State:
-    """How far a query is; `store.STATE` says the same in SQL."""
+    """How far a query is; `stores.sql.STATE` says the same in SQL."""
     if row.frozen is not None:
         return "frozen"
     if row.progress == FINISHED:
@@ -80,13 +82,13 @@ def _past(row: ImpressionRow) -> PastImpression:
     return PastImpression(row.id, time(row.at), items, clicked, SOURCES[row.source], OUTCOMES[row.outcome])
 
 
-def delays(found: Delays, window: int) -> types.Delays | None:
+def delays(found: ClickDelays, window: int) -> Delays | None:
     """How late clicks are, and a window that would catch 99% of them if this one (in milliseconds) does not."""
     if not found.milliseconds:
         return None
     times = sorted(found.milliseconds)
     most = times[min(len(times) - 1, math.ceil(0.99 * len(times)) - 1)]
-    return types.Delays(
+    return Delays(
         clicks=len(times),
         late=found.late,
         median=times[len(times) // 2] / 1000,
@@ -118,9 +120,9 @@ def holdout(row: QueryRow | Totals) -> Holdout | None:
     treated = (row.treated, row.treated_clicks, row.treated_squares)
     held_out = (row.held_out, row.held_out_clicks, row.held_out_squares)
     return Holdout(
-        treated=Arm(row.treated, row.treated_clicks, mean_of_sums(*treated)),
-        held_out=Arm(row.held_out, row.held_out_clicks, mean_of_sums(*held_out)),
-        difference=difference_of_means(treated, held_out),
+        treated=Arm(row.treated, row.treated_clicks, Estimate(*mean_of_sums(*treated))),
+        held_out=Arm(row.held_out, row.held_out_clicks, Estimate(*mean_of_sums(*held_out))),
+        difference=Estimate(*difference_of_means(treated, held_out)),
     )
 
 

@@ -1,14 +1,12 @@
-"""Click logs: reading and counting them, fitting click models to the counts, choosing queries, evaluating
-fits."""
+"""Click logs: read and count them, fit click models to the counts, select queries, evaluate the fits."""
 
-from clickbandit.logs.choosing import choose_queries
-from clickbandit.logs.counting import count_log
+from clickbandit.logs.count import count_log
 from clickbandit.logs.counts import Counts
-from clickbandit.logs.evaluating import Evaluation, evaluate
-from clickbandit.logs.fitting import Fit, fit
-from clickbandit.logs.generating import generate_log
+from clickbandit.logs.evaluate import Evaluation, evaluate
+from clickbandit.logs.fit import Fit, fit
 from clickbandit.logs.reading import Reading
-from clickbandit.logs.realistic import write_realistic_log
+from clickbandit.logs.select import choose_queries
+from clickbandit.logs.synthetic import generate_log, write_realistic_log
 
 __all__ = [
     "Counts",

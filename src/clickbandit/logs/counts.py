@@ -1,24 +1,21 @@
 """The counts of a log: how often each list was shown and clicked in which way. All fits and evaluations
 start here."""
 
-import json
-import os
 import tempfile
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from clickbandit.click_models.fitting import Cells, Endings, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.logs.reading import Reading
-from clickbandit.logs.tally import Database, close_tally, open_tally
+from clickbandit.logs.saved import read_saved, write_saved
+from clickbandit.logs.tally import SESSIONS_BY_QUERY, Database, Kind, Tally
 
 # The highest bit that is set. Halves keep log2 exact: it rounds 2^49 - 1 up.
 _TOP_BIT = """
@@ -48,7 +45,7 @@ class Counts:
     in alphabetical order, whatever the order of the log.
     """
 
-    kind = "lists"
+    kind: ClassVar[Kind] = "lists"
 
     def __init__(self, database: Database, reading: Reading) -> None:
         self._database = database
@@ -161,9 +158,8 @@ class Counts:
         last, none = np.zeros(len(pair)), np.zeros(len(start) - 1)
         last[start[columns["list"][some]] + columns["last"][some]] = columns["sessions"][some]
         none[columns["list"][~some]] = columns["sessions"][~some]
-        below = np.append(
-            np.cumsum(last[::-1])[::-1], 0
-        )  # last clicks here or below, in this list or a later one
+        # last clicks here or below, in this list or a later one
+        below = np.append(np.cumsum(last[::-1])[::-1], 0)
         reached = below[:-1] - np.repeat(below[start[1:]], np.diff(start))
         certain, ended = (sums(pair, times, self.n_pairs) for times in (reached, last))
         clicked = sums(self.cells.pair, self.cells.clicked, self.n_pairs)
@@ -190,56 +186,16 @@ class Counts:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the counts as Parquet, all or nothing."""
-        path = Path(path)
-        sql = self._saved()
-        note = json.dumps({"kind": self.kind, "reading": self.reading.as_dict()}).replace("'", "''")
-        try:
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".clickbandit-") as folder:
-                part = Path(folder) / "counts.parquet"
-                self._database.run(f"""
-                    COPY ({sql}) TO '{_quoted(part)}'
-                    (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{clickbandit: '{note}'}})
-                """)
-                os.replace(part, path)
-        except (OSError, duckdb.IOException) as error:
-            raise InputError(f"the counts cannot be written to {path}: {error}") from error
+        write_saved(path, self._database, self.kind, self.reading)
 
     @staticmethod
     def load(*paths: str | PathLike[str], memory_limit: str | int = "2GiB") -> "Counts":
-        """Read counts that were saved; those of several files are added up."""
-        database = Database(memory_limit)
-        notes = [_read_note(Path(path)) for path in paths]
-        kinds = sorted({note["kind"] for note in notes})
-        if len(kinds) != 1:
-            raise InputError("expected counts of one kind, found some of whole lists and some by item")
-        known: list[type[Counts]] = [Counts, *Counts.__subclasses__()]
-        (kind,) = [kind for kind in known if kind.kind == kinds[0]]
-        sources = [f"read_parquet('{_quoted(Path(path))}')" for path in paths]
-        reading = sum((Reading.from_dict(note["reading"]) for note in notes), Reading())
-        return kind._loaded(database, sources, reading)
-
-    def _saved(self) -> str:
-        """A row for each list, with its patterns of clicks and their sessions."""
-        return """
-            SELECT query, any_value(items) AS items, list(clicks ORDER BY clicks) AS clicks,
-                   list(sessions ORDER BY clicks) AS sessions
-            FROM patterns JOIN lists USING (list) GROUP BY list, query ORDER BY list
-        """
-
-    @classmethod
-    def _loaded(cls, database: Database, sources: list[str], reading: Reading) -> "Counts":
-        open_tally(database)
-        for source in sources:
-            database.run(f"""
-                CREATE OR REPLACE TEMP TABLE saved AS
-                SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, *
-                FROM {source};
-                INSERT INTO seen_lists SELECT list, query, items FROM saved;
-                INSERT INTO seen_clicks SELECT list, unnest(clicks), unnest(sessions) FROM saved;
-                DROP TABLE saved
-            """)
-        close_tally(database)
-        return cls(database, reading)
+        """Read saved counts; those of several files are added up."""
+        if not paths:
+            raise InputError("expected at least one file of saved counts, found none")
+        tally = Tally(memory_limit)
+        reading = sum((read_saved(Path(path), tally) for path in paths), Reading())
+        return counts_in(tally, reading)
 
     def merge(self, other: "Counts") -> "Counts":
         """The counts of both logs, equal to those of counting them together."""
@@ -256,20 +212,75 @@ class Counts:
         return self._database.connection.sql(sql).to_arrow_table()
 
 
-def _read_note(path: Path) -> dict[str, Any]:
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        return dict(json.loads(metadata[b"clickbandit"]))
-    except OSError as error:
-        raise InputError(f"the counts in {path} cannot be read: {error}") from error
-    except (KeyError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path} is not a file of saved counts: make one with Counts.save") from error
+class ItemCounts(Counts):
+    """Counts that do not say which items were shown and clicked together."""
+
+    kind = "items"
+
+    def __init__(self, database: Database, reading: Reading) -> None:
+        self._database = database
+        self.reading = reading
+        database.run("""
+            CREATE TEMP TABLE pairs AS
+            SELECT (row_number() OVER (ORDER BY query, item) - 1)::INTEGER AS pair, query, item
+            FROM (SELECT DISTINCT query, item FROM given) ORDER BY pair
+        """)
+
+    @cached_property
+    def n_sessions(self) -> int:
+        return int(self._database.value(f"SELECT coalesce(sum(sessions), 0) FROM ({self._query_sessions})"))
+
+    @cached_property
+    def n_positions(self) -> int:
+        return int(self._database.value("SELECT coalesce(max(position), 0) FROM given"))
+
+    _query_sessions = SESSIONS_BY_QUERY.format(table="given")
+
+    @property
+    def table(self) -> pa.Table:
+        """`query`, `item`, `position`, `impressions` and `clicks`."""
+        return self._table("""
+            SELECT query, item, position, sum(impressions)::BIGINT AS impressions,
+                   sum(clicks)::BIGINT AS clicks
+            FROM given GROUP BY ALL ORDER BY ALL
+        """)
+
+    @cached_property
+    def by_position(self) -> Cells:
+        columns = self._database.arrays("""
+            SELECT pair, position - 1 AS position, sum(impressions)::DOUBLE AS shown,
+                   sum(clicks)::DOUBLE AS clicked
+            FROM given JOIN pairs USING (query, item) GROUP BY ALL ORDER BY pair, position
+        """)
+        unknown = np.full(len(columns["pair"]), np.nan)
+        place = columns["position"]
+        return Cells(columns["pair"], place, place, columns["shown"], columns["clicked"], unknown, unknown)
+
+    @property
+    def cells(self) -> Cells:
+        raise self._too_little()
+
+    @property
+    def endings(self) -> Endings:
+        raise self._too_little()
+
+    @property
+    def patterns(self) -> Patterns:
+        raise self._too_little()
+
+    def _too_little(self) -> InputError:
+        return InputError(
+            "counts by item and position are enough to fit PBM, GCTR, RCTR and DCTR (--models PBM): "
+            "other models, and evaluating, need a log of whole lists"
+        )
 
 
-def saved_reading(path: Path) -> Reading:
-    """What had been read for counts that were saved."""
-    return Reading.from_dict(_read_note(path)["reading"])
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
+def counts_in(tally: Tally, reading: Reading) -> Counts:
+    """The counts of all that was read into a tally."""
+    database = tally.close()
+    if tally.kind == "items":
+        return ItemCounts(database, reading)
+    counts = Counts(database, reading)
+    if counts.n_sessions_with_repeats:  # set, not added: saved counts have it already
+        reading.odd["lists with an item twice"] = counts.n_sessions_with_repeats
+    return counts

@@ -3,7 +3,7 @@
 import codecs
 import glob
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -18,10 +18,11 @@ from clickbandit.compiling.kernel import IntArray, entry_point
 from clickbandit.errors import InputError
 
 BLOCK = 32 << 20
-"""How many unpacked bytes are looked at together: enough to keep all cores busy, little enough for any
-memory."""
+"""How many unpacked bytes are read at a time: enough to keep all cores busy, and few enough for any machine."""
 
-_LONGEST_LINE = 1 << 24
+PARQUET = b"PAR1"
+"""How a Parquet file begins."""
+_MAX_LINE = 1 << 24
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -32,13 +33,13 @@ class Block:
     lines: pa.Table
     """`n`, the line's number in its file from 1, and `line`."""
     bytes_read: int
-    """How far into the file, as it lies on disk, the block ends."""
+    """How far into the file on disk the block ends."""
     undecodable: tuple[int, ...] = ()
-    """The numbers of lines that were not UTF-8 (the bytes that were not are replaced)."""
+    """The numbers of lines with bytes that are not UTF-8, which are replaced."""
     unended: bool = False
     """The last line had no line end."""
     truncated: bool = False
-    """The file's compressed data ended too early: this block is the last that could be read."""
+    """The file's compressed data ended early: this is all that could be read."""
 
 
 def find(paths: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -78,7 +79,7 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
 
 
 def blocks(path: Path) -> Iterator[Block]:
-    """A file's lines, unpacked, a block at a time; the next one is made ready while the last is counted."""
+    """A file's lines, unpacked, a block at a time; the next one is read while the last is counted."""
     made = _blocks(path, BLOCK)
     with ThreadPoolExecutor(1) as thread:
         ahead = thread.submit(next, made, None)
@@ -96,8 +97,8 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
                 data = rest + (data.removeprefix(codecs.BOM_UTF8) if n == 1 and not rest else data)
                 cut = data.rfind(b"\n") + 1
                 rest = data[cut:]
-                if len(rest) > _LONGEST_LINE:
-                    raise InputError(f"{path} is not a log: a line is longer than {_LONGEST_LINE >> 20} MiB")
+                if len(rest) > _MAX_LINE:
+                    raise InputError(f"{path} is not a log: a line is longer than {_MAX_LINE >> 20} MiB")
                 if cut:
                     yield (block := _block(data[:cut], n, at))
                     n += block.lines.num_rows
@@ -110,54 +111,56 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
 
 
 def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, int]]:
-    """Pieces of about `size` unpacked bytes, and how far into the file they end."""
-    if packing == "none":
-        while data := file.read(size):
-            yield data, file.tell()
-    else:
-        yield from (_gunzip if packing == "gzip" else _unzstd)(file, size)
+    """About `size` unpacked bytes at a time, and how far into the file they end.
+
+    If the packed data ends early, all that is there is given before an EOFError.
+    """
+    pieces, n_bytes, at, broken = [], 0, 0, None
+    try:
+        for piece in _PIECES[packing](file):
+            pieces.append(piece)
+            n_bytes += len(piece)
+            at = file.tell()
+            if n_bytes >= size:
+                yield b"".join(pieces), at
+                pieces, n_bytes = [], 0
+    except EOFError as error:
+        broken = error
+    yield b"".join(pieces), at
+    if broken:
+        raise broken
 
 
-def _gunzip(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
-    """Unlike the gzip module, this gives all that is there before a file breaks off."""
-    member = None
-    pieces, n_bytes, packed = [], 0, b""
-    broken = False
-    while not broken and (packed := packed or file.read(1 << 16)):
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(1 << 20), b"")
+
+
+def _gunzip(file: BinaryIO) -> Iterator[bytes]:
+    """Unlike the gzip module, this gives all that is there before the data ends early."""
+    member, packed = None, b""
+    while packed := packed or file.read(1 << 16):
         member = member or zlib.decompressobj(wbits=31)
         try:
-            pieces.append(member.decompress(packed))
-        except zlib.error:
-            broken = True
-        n_bytes += len(pieces[-1]) if pieces else 0
+            yield member.decompress(packed)
+        except zlib.error as error:
+            raise EOFError from error
         packed = b""
         if member.eof:  # another member may follow, and zeros may pad the end
             packed, member = member.unused_data.lstrip(b"\0"), None
-        if n_bytes >= size:
-            yield b"".join(pieces), file.tell()
-            pieces, n_bytes = [], 0
-    yield b"".join(pieces), file.tell()
-    if broken or member is not None:
+    if member is not None:
         raise EOFError
 
 
-def _unzstd(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
-    """In small pieces, since what is read together with a break is lost."""
+def _unzstd(file: BinaryIO) -> Iterator[bytes]:
+    """In small pieces, since the piece in which the data ends early is lost."""
     stream = pa.CompressedInputStream(pa.PythonFile(file), "zstd")
-    pieces, n_bytes, broken, piece = [], 0, False, b"."
-    while piece:
-        try:
-            piece = stream.read(1 << 13)
-        except OSError:
-            piece, broken = b"", True
-        pieces.append(piece)
-        n_bytes += len(piece)
-        if n_bytes >= size:
-            yield b"".join(pieces), file.tell()
-            pieces, n_bytes = [], 0
-    yield b"".join(pieces), file.tell()
-    if broken:
-        raise EOFError
+    try:
+        yield from iter(lambda: stream.read(1 << 13), b"")
+    except OSError as error:
+        raise EOFError from error
+
+
+_PIECES: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {"none": _plain, "gzip": _gunzip, "zstd": _unzstd}
 
 
 def _block(data: bytes, first: int, at: int) -> Block:

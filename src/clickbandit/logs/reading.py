@@ -1,24 +1,28 @@
-"""What was found in a log: how much was used, and what was left out or odd, each kind counted and explained."""
+"""What was read from a log: how much was used, and what was left out or odd, each kind counted and explained."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clickbandit.errors import InputError
+
 EXPLANATIONS = {
     "malformed lines": "skipped: not a line of this format",
-    "clicks on nothing shown": "dropped: no list shown before in the session has the item",
-    "repeated clicks": "the same place clicked again: counted once",
+    "clicks on nothing shown": "dropped: no list shown earlier in the session has the item",
+    "repeated clicks": "the same position clicked again: counted once",
     "empty lists": "dropped: nothing was shown",
     "lists longer than 64": "dropped: at most 64 positions are counted",
-    "lists with an item twice": "kept: a click goes to the item's first place",
-    "broken impressions": "dropped: positions are not 1, 2, .. once each, or a row is not usable",
-    "files without a last line end": "the last line was read as it stands, and may be cut short",
+    "lists with an item twice": "kept: a click counts for the item's first position",
+    "broken impressions": "dropped: positions are not 1, 2, .. once each, or a row is malformed",
+    "files without a last line end": "the last line was read as it is, and may be incomplete",
     "files without a session": "nothing in them could be used",
-    "files cut short": "the compressed data broke off: what came before was read",
+    "files cut short": "the compressed data ended early: what came before was read",
 }
-"""Every kind of oddity that a reader counts, and what was done about it."""
+"""Every kind of oddity that formats count, and what was done about it; saved counts hold these names."""
 
-_EXAMPLES = 10  # how many malformed lines are kept to be shown
+MAX_EXAMPLES = 10
+"""How many malformed lines are kept to be shown."""
 
 
 @dataclass
@@ -29,13 +33,13 @@ class Reading:
     >>> reading.note("repeated clicks", 1)
     >>> print(reading)
     2 sessions, 3 clicks
-    1 repeated clicks (the same place clicked again: counted once)
+    1 repeated clicks (the same position clicked again: counted once)
     """
 
     sessions: int = 0
     """Lists shown."""
     clicks: int = 0
-    """Places clicked, a place that was clicked again counting once."""
+    """Positions clicked, each at most once in a session."""
     lines: int = 0
     """Lines or rows."""
     files: int = 0
@@ -50,10 +54,18 @@ class Reading:
         if times:
             self.odd[oddity] += times
 
-    def note_malformed(self, where: str, line: int, problem: str) -> None:
-        """Keep a malformed line to be shown (counting it is apart)."""
-        if len(self.malformed) < _EXAMPLES:
-            self.malformed.append(f"{where}:{line}: {problem}")
+    def note_malformed(
+        self, where: str, problems: Sequence[tuple[int, str]], total: int, strict: bool
+    ) -> None:
+        """Count malformed lines, the first of which are given with their numbers; fail at once if `strict`."""
+        if problems and strict:
+            line, problem = problems[0]
+            raise InputError(
+                f"{where}:{line}: malformed line: {problem}; correct it, or read without --strict"
+            )
+        self.note("malformed lines", total)
+        self.malformed += [f"{where}:{line}: {problem}" for line, problem in problems]
+        del self.malformed[MAX_EXAMPLES:]
 
     def __add__(self, other: "Reading") -> "Reading":
         return Reading(
@@ -62,7 +74,7 @@ class Reading:
             self.lines + other.lines,
             self.files + other.files,
             self.odd + other.odd,
-            (self.malformed + other.malformed)[:_EXAMPLES],
+            (self.malformed + other.malformed)[:MAX_EXAMPLES],
         )
 
     def as_dict(self) -> dict[str, Any]:

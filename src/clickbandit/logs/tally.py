@@ -1,9 +1,9 @@
 """The tables in which a log is counted: lists that were shown, and how often each was clicked in which way.
 
-DuckDB keeps them within a memory limit and puts on disk what does not fit. A list is known by a 128-bit hash
-of its query and items, so that no reader has to look up a growing table; its clicks are the bits of a 64-bit
-number, the lowest for position 1. Sessions that showed the same list and clicked alike are one row from the
-start.
+DuckDB keeps them within a memory limit and puts on disk what does not fit. A list is identified by a 128-bit
+hash of its query and items, so that no reader has to look up a growing table; its clicks are the bits of a
+64-bit number, the lowest for position 1. Sessions that showed the same list and clicked alike are one row
+from the start.
 """
 
 import re
@@ -11,28 +11,23 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 
-from clickbandit.click_models.base import MAX_POSITIONS as MOST_POSITIONS
 from clickbandit.errors import InputError
 
-MAX_POSITIONS = MOST_POSITIONS
-"""Clicks are kept as the bits of one number."""
+Kind = Literal["lists", "items"]
+"""What is counted: whole lists with their clicks, or each query, item and position by itself."""
 
-_UNITS = {
-    "": 1,
-    "K": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
-_OURS = 500 << 20  # bytes of the limit for Python, its libraries and the block of lines at hand
+SESSIONS_BY_QUERY = """
+    SELECT query, max(shown)::BIGINT AS sessions FROM (
+        SELECT query, sum(impressions) AS shown FROM {table} GROUP BY query, position)
+    GROUP BY query ORDER BY query
+"""
+"""From counts by item: every list has a first position, so the position shown most often counts the lists."""
+
+_OVERHEAD = 500 << 20  # bytes of the limit for Python, its libraries and the current block of lines
 
 
 def parse_memory(limit: str | int) -> int:
@@ -42,14 +37,15 @@ def parse_memory(limit: str | int) -> int:
     (2147483648, 512000000)
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?)?B?", str(limit).strip())
-    n_bytes = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    amount, unit = (match[1], match[2] or " ") if match else ("0", " ")
+    n_bytes = int(float(amount) * (1024 if unit.endswith("i") else 1000) ** " KMGT".index(unit[0]))
     if n_bytes < 256 << 20:
         raise InputError(f"expected a memory limit of at least 256MiB, such as 2GiB, found {limit!r}")
     return n_bytes
 
 
 class Database:
-    """A private DuckDB that spills to a folder of its own, which goes when the database does."""
+    """A private DuckDB that spills to a folder of its own, which is removed with the database."""
 
     def __init__(self, memory_limit: str | int = "2GiB") -> None:
         n_bytes = parse_memory(memory_limit)
@@ -58,7 +54,7 @@ class Database:
         self.memory_limit = memory_limit
         self.connection = duckdb.connect(
             config={
-                "memory_limit": f"{max(n_bytes - _OURS, n_bytes // 3)}B",
+                "memory_limit": f"{max(n_bytes - _OVERHEAD, n_bytes // 3)}B",
                 "temp_directory": spill,
                 "preserve_insertion_order": False,
             }
@@ -79,7 +75,7 @@ class Database:
                 self.connection.unregister(name)
 
     def value(self, sql: str) -> Any:
-        """The one value of a statement."""
+        """The single value of a statement."""
         ((value,),) = self.run(sql)
         return value
 
@@ -88,31 +84,60 @@ class Database:
         return dict(self.connection.execute(sql).fetchnumpy())
 
 
-def open_tally(database: Database) -> None:
-    """Make the tables into which readers put what they find."""
-    database.run("""
-        CREATE TEMP TABLE seen_lists (list UHUGEINT, query VARCHAR, items VARCHAR[]);
-        CREATE TEMP TABLE seen_clicks (list UHUGEINT, clicks UBIGINT, sessions BIGINT);
-    """)
+class Tally:
+    """What log formats read into: a log is either one of whole lists, or one of counts by item."""
 
+    def __init__(self, memory_limit: str | int = "2GiB") -> None:
+        self.database = Database(memory_limit)
+        self.kind: Kind | None = None
+        """What has been counted so far."""
+        self.database.run("""
+            CREATE TEMP TABLE seen_lists (list UHUGEINT, query VARCHAR, items VARCHAR[]);
+            CREATE TEMP TABLE seen_clicks (list UHUGEINT, clicks UBIGINT, sessions BIGINT);
+            CREATE TEMP TABLE given (query VARCHAR, item VARCHAR, position INTEGER, impressions BIGINT,
+                                     clicks BIGINT);
+        """)
 
-def close_tally(database: Database) -> None:
-    """Turn what readers found into the tables of `Counts`: lists and items numbered in order of their names,
-    so that nothing depends on the order of the log. (Formats hash the same list in different ways.)"""
-    database.run("""
-        CREATE TEMP TABLE named AS
-            SELECT (dense_rank() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
-                   list AS hash
-            FROM (SELECT list, any_value(query) AS query, any_value(items) AS items
-                  FROM seen_lists GROUP BY list);
-        CREATE TEMP TABLE lists AS
-            SELECT list, any_value(query) AS query, any_value(items) AS items
-            FROM named GROUP BY list ORDER BY list;
-        CREATE TEMP TABLE patterns AS
-            SELECT named.list, clicks, sum(sessions)::BIGINT AS sessions
-            FROM seen_clicks JOIN named ON named.hash = seen_clicks.list
-            GROUP BY ALL ORDER BY ALL;
-        DROP TABLE seen_lists;
-        DROP TABLE seen_clicks;
-        DROP TABLE named;
-    """)
+    def expect(self, kind: Kind) -> None:
+        """Refuse to mix whole lists and counts by item."""
+        if self.kind not in (None, kind):
+            raise InputError("expected counts of one kind, found some of whole lists and some by item")
+        self.kind = kind
+
+    def add_lists(self, rows: str) -> None:
+        """Add the rows of a table or subquery with `query`, `items`, `clicks` (bits) and `sessions`."""
+        self.expect("lists")
+        self.database.run(f"""
+            CREATE OR REPLACE TEMP TABLE added AS
+            SELECT md5_number(query || chr(30) || array_to_string(items, chr(31))) AS list, * FROM {rows};
+            INSERT INTO seen_lists SELECT list, any_value(query), any_value(items) FROM added GROUP BY list;
+            INSERT INTO seen_clicks SELECT list, clicks, sessions FROM added;
+            DROP TABLE added
+        """)
+
+    def add_items(self, rows: str) -> None:
+        """Add the rows of a table or subquery with `query`, `item`, `position`, `impressions` and `clicks`."""
+        self.expect("items")
+        self.database.run(f"INSERT INTO given SELECT query, item, position, impressions, clicks FROM {rows}")
+
+    def close(self) -> Database:
+        """The database with the tables of `Counts`: lists numbered in order of their queries and items, so
+        that nothing depends on the order of the log. (Formats may hash the same list in different ways.)"""
+        self.database.run("""
+            CREATE TEMP TABLE named AS
+                SELECT (dense_rank() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
+                       list AS hash
+                FROM (SELECT list, any_value(query) AS query, any_value(items) AS items
+                      FROM seen_lists GROUP BY list);
+            CREATE TEMP TABLE lists AS
+                SELECT list, any_value(query) AS query, any_value(items) AS items
+                FROM named GROUP BY list ORDER BY list;
+            CREATE TEMP TABLE patterns AS
+                SELECT named.list, clicks, sum(sessions)::BIGINT AS sessions
+                FROM seen_clicks JOIN named ON named.hash = seen_clicks.list
+                GROUP BY ALL ORDER BY ALL;
+            DROP TABLE seen_lists;
+            DROP TABLE seen_clicks;
+            DROP TABLE named;
+        """)
+        return self.database

@@ -31,30 +31,7 @@ def assign(
         wage[start] = -math.inf
         for item in range(n_items):
             wage[start] = max(wage[start], value[item, start] - price[item])
-        at, last = start, FREE
-        for _ in range(start + 1):
-            nearest = FREE
-            for item in range(n_items):
-                if not reached[item]:
-                    lack = wage[at] + price[item] - value[item, at]
-                    if lack < least[item]:
-                        least[item] = lack
-                        before[item] = last
-                    if nearest == FREE or least[item] < least[nearest]:
-                        nearest = item
-            step = least[nearest]
-            wage[start] -= step
-            for item in range(n_items):
-                if reached[item]:
-                    price[item] += step
-                    wage[position[item]] -= step
-                else:
-                    least[item] -= step
-            reached[nearest] = 1
-            last = nearest
-            if position[nearest] == FREE:
-                break
-            at = position[nearest]
+        last = extend(value, position, distance, chain, start)
         for _ in range(start + 1):  # everyone on the chain hands its item on
             previous = before[last]
             position[last] = start if previous == FREE else position[previous]
@@ -64,6 +41,39 @@ def assign(
     for item in range(n_items):
         if position[item] != FREE:
             items[position[item]] = item
+
+
+@slow_path
+def extend(value: FloatArray, position: IntArray, distance: FloatArray, chain: IntArray, start: int) -> int:
+    """Find the chain of exchanges from a position to a free item that costs least; that item."""
+    n_items = len(position)
+    price, wage, least = distance[0], distance[1], distance[2]
+    before, reached = chain[0], chain[1]
+    at, last = start, FREE
+    for _ in range(start + 1):
+        nearest = FREE
+        for item in range(n_items):
+            if not reached[item]:
+                lack = wage[at] + price[item] - value[item, at]
+                if lack < least[item]:
+                    least[item] = lack
+                    before[item] = last
+                if nearest == FREE or least[item] < least[nearest]:
+                    nearest = item
+        step = least[nearest]
+        wage[start] -= step
+        for item in range(n_items):
+            if reached[item]:
+                price[item] += step
+                wage[position[item]] -= step
+            else:
+                least[item] -= step
+        reached[nearest] = 1
+        last = nearest
+        if position[nearest] == FREE:
+            break
+        at = position[nearest]
+    return last
 
 
 @slow_path

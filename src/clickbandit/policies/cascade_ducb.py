@@ -12,8 +12,7 @@ Li, de Rijke: Cascading Non-Stationary Bandits: Online Learning to Rank in the N
 Time goes by lists made, whether or not their feedback came: what is learned late counts as if it had been known at
 once and been forgotten since.
 
-Draws of `rank`: at each of the first L steps a shuffle of the items behind the one in front; later only where
-items have the same index, a shuffle of those.
+Draws of `rank`: see `cascading`.
 """
 
 import math
@@ -24,28 +23,27 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.policies.base import Policy
 from clickbandit.policies.cascading import (
     FEEDBACK,
-    Feedback,
+    CascadingPolicy,
+    admit,
     around,
+    best,
     describe_items,
     examined,
-    first_propensity,
-    most_clicked,
+    look_first,
+    propensity,
     put_highest,
-    put_in_front,
-    tie_propensity,
+    retire,
 )
 from clickbandit.policies.common import check_exploration
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-MOST = 1e100
+MAX_WEIGHT = 1e100
 """Above this the weight of a list starts from 1 again."""
-FORGOTTEN = 1e-100
+MIN_OBSERVED = 1e-100
 """Observations that are discounted below this, in weights of that time, never were."""
 
 
@@ -56,8 +54,8 @@ class State(NamedTuple):
     clicks: FloatArray
     weight: FloatArray
     """What the list made last weighs; the one before it weighs that times the discount, and so on."""
-    upper: FloatArray
-    """By item: its index when the last list was made, an upper bound on its attraction."""
+    value: FloatArray
+    """By item: its index when the last list was made."""
     order: IntArray
     """All items, those shown last in front."""
     step: IntArray
@@ -80,7 +78,7 @@ def init(
         observed=np.zeros(n_items),
         clicks=np.zeros(n_items),
         weight=np.ones(1),
-        upper=np.zeros(n_items),
+        value=np.zeros(n_items),
         order=np.arange(n_items),
         step=np.zeros(1, np.int64),
         feedback=FEEDBACK[feedback],
@@ -99,18 +97,15 @@ def memo_size(n_items: int, n_positions: int) -> int:
 
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    state.step[0] += 1
-    memo[0] = state.step[0]
-    if state.step[0] <= len(state.order):
-        put_in_front(state.order, state.step[0] - 1, rng, ranking)
-    else:
+    memo[0] = state.step[0] + 1
+    if not look_first(state, rng, ranking):
         budget = budget_now(state)
-        for item in range(len(state.upper)):
+        for item in range(len(state.value)):
             n = state.observed[item]
-            state.upper[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
-        put_highest(state.upper, state.order, rng, ranking)
+            state.value[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
+        put_highest(state.value, state.order, rng, ranking)
     state.weight[0] /= state.discount
-    if state.weight[0] > MOST:
+    if state.weight[0] > MAX_WEIGHT:
         lighten(state)
 
 
@@ -137,23 +132,10 @@ def lighten(state: State) -> None:
     for item in range(len(state.observed)):
         state.observed[item] /= state.weight[0]
         state.clicks[item] /= state.weight[0]
-        if state.observed[item] < FORGOTTEN:
+        if state.observed[item] < MIN_OBSERVED:
             state.observed[item] = 0.0
             state.clicks[item] = 0.0
     state.weight[0] = 1.0
-
-
-@kernel
-def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    if state.step[0] <= len(state.order):
-        first_propensity(len(state.order), out)
-    else:
-        tie_propensity(state.upper, ranking, 0.0, out)
-
-
-def best(state: State, ranking: IntArray) -> None:
-    """The items with the highest discounted shares of clicks."""
-    most_clicked(state.observed, state.clicks, ranking)
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -185,13 +167,8 @@ def describe(state: State) -> dict[str, Any]:
     )
 
 
-# --- items that come and go ---------------------------------------------------------------------------------
-
-admit, retire = by_item(observed=0, clicks=0, upper=0.0, order=NUMBERS)
-
-
 @dataclass(frozen=True)
-class CascadeDUCB(Policy):
+class CascadeDUCB(CascadingPolicy):
     """Cascading bandits for users who change: what is old counts less.
 
     >>> str(CascadeDUCB(discount=0.999))
@@ -204,8 +181,6 @@ class CascadeDUCB(Policy):
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
-    feedback: Feedback = "first"
-    """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""
     discount: float = 0.0
     """What an observation counts one list later, below 1; 0 stands for 1 - 1 / (4 sqrt T)."""
     exploration: float = 0.5

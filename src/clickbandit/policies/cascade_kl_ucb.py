@@ -6,8 +6,7 @@ possible; in others it has no guarantee, and may settle on a list that is not th
 
 Kveton, Szepesvári, Wen, Ashkan: Cascading Bandits (ICML 2015), Algorithm 1 with KL bounds.
 
-Draws of `rank`: at each of the first L steps a shuffle of the items behind the one in front; later only where
-items have the same bound, a shuffle of those.
+Draws of `rank`: see `cascading`.
 """
 
 import math
@@ -18,17 +17,17 @@ import numpy as np
 
 from clickbandit.bounds import kl_lower, kl_upper
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies.base import Policy
 from clickbandit.policies.bounds_on_demand import TIE, compare, compute_bound, look
 from clickbandit.policies.cascading import (
     FEEDBACK,
-    Feedback,
+    CascadingPolicy,
+    best,
     break_ties,
     describe_items,
     examined,
     first_propensity,
-    most_clicked,
-    put_in_front,
+    look_first,
+    no_memo,
     tie_propensity,
 )
 from clickbandit.policies.contract import Algorithm, Live
@@ -80,18 +79,12 @@ def init(
     )
 
 
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
-
-
 # --- rank ---------------------------------------------------------------------------------------------------
 
 
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    state.step[0] += 1
-    if state.step[0] <= len(state.order):
-        put_in_front(state.order, state.step[0] - 1, rng, ranking)
+    if look_first(state, rng, ranking):
         return
     budget = budget_at(state.step[0], state.iterated)
     if highest_first(state, budget, len(ranking)):
@@ -164,11 +157,6 @@ def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArra
             out[k] = 1.0
 
 
-def best(state: State, ranking: IntArray) -> None:
-    """The items with the highest shares of clicks."""
-    most_clicked(state.observed, state.clicks, ranking)
-
-
 # --- update -------------------------------------------------------------------------------------------------
 
 
@@ -195,7 +183,7 @@ admit, retire = by_item(observed=0, clicks=0, low=0.0, high=1.0, slope=0.0, at_b
 
 
 @dataclass(frozen=True)
-class CascadeKLUCB(Policy):
+class CascadeKLUCB(CascadingPolicy):
     """Cascading bandits with KL bounds.
 
     >>> str(CascadeKLUCB(feedback="last"))
@@ -205,11 +193,8 @@ class CascadeKLUCB(Policy):
     paper = "Kveton et al. 2015"
     title = "CascadeKL-UCB"
     colour = "blue"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
-    feedback: Feedback = "first"
-    """Which positions are learned from: down to the first click, as in the cascade model; down to the last, as in
-    the paper's runs with the position-based model; or all."""
     budget: Literal["log t + 3 log log t", "log t"] = "log t + 3 log log t"
     """The budget of the bounds: as in the algorithm's paper, or as in the runs of Zoghi et al. 2017."""

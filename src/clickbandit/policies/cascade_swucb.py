@@ -12,8 +12,7 @@ Li, de Rijke: Cascading Non-Stationary Bandits: Online Learning to Rank in the N
 The window is of the lists that were made last, whether or not their feedback came. Feedback that is late enters it
 where its list stands, and leaves with it; when that list has left already the feedback is ignored.
 
-Draws of `rank`: at each of the first L steps a shuffle of the items behind the one in front; later only where
-items have the same index, a shuffle of those.
+Draws of `rank`: see `cascading`.
 """
 
 import math
@@ -24,26 +23,23 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.errors import InputError
-from clickbandit.policies.base import Policy
 from clickbandit.policies.cascading import (
     FEEDBACK,
-    Feedback,
-    around,
+    CascadingPolicy,
+    best,
     count,
-    describe_items,
+    describe_around,
     examined,
-    first_propensity,
-    most_clicked,
+    look_first,
+    propensity,
     put_highest,
-    put_in_front,
-    tie_propensity,
 )
 from clickbandit.policies.common import check_exploration
 from clickbandit.policies.contract import Algorithm, Live
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-MOST_REMEMBERED = 2**27
+MAX_REMEMBERED = 2**27
 """The window holds no more positions than this: a gigabyte."""
 
 
@@ -56,8 +52,8 @@ class State(NamedTuple):
     """By list in the window: how many of its positions were examined, 0 as long as nothing is known."""
     seen: IntArray
     """By list in the window and examined position: twice the number of the item, plus 1 if it was clicked."""
-    upper: FloatArray
-    """By item: its index when the last list was made, an upper bound on its attraction."""
+    value: FloatArray
+    """By item: its index when the last list was made."""
     order: IntArray
     """All items, those shown last in front."""
     step: IntArray
@@ -76,7 +72,7 @@ def init(
     exploration: float = 0.5,
 ) -> State:
     window = window or math.ceil(2 * math.sqrt(horizon * math.log(horizon)))
-    if window * n_positions > MOST_REMEMBERED:
+    if window * n_positions > MAX_REMEMBERED:
         raise InputError(
             f"cascade-swucb would remember {window:,} lists of {n_positions} positions: set a smaller window"
         )
@@ -85,7 +81,7 @@ def init(
         clicks=np.zeros(n_items, np.int64),
         looks=np.zeros(window, np.int64),
         seen=np.zeros((window, n_positions), np.int64),
-        upper=np.zeros(n_items),
+        value=np.zeros(n_items),
         order=np.arange(n_items),
         step=np.zeros(1, np.int64),
         feedback=FEEDBACK[feedback],
@@ -103,16 +99,13 @@ def memo_size(n_items: int, n_positions: int) -> int:
 
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    state.step[0] += 1
-    memo[0] = state.step[0]
-    if state.step[0] <= len(state.order):
-        put_in_front(state.order, state.step[0] - 1, rng, ranking)
-    else:
+    memo[0] = state.step[0] + 1
+    if not look_first(state, rng, ranking):
         budget = state.exploration * math.log(min(state.step[0], len(state.looks)))
-        for item in range(len(state.upper)):
+        for item in range(len(state.value)):
             n = state.observed[item]
-            state.upper[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
-        put_highest(state.upper, state.order, rng, ranking)
+            state.value[item] = state.clicks[item] / n + radius(n, budget) if n > 0 else math.inf
+        put_highest(state.value, state.order, rng, ranking)
     forget(state, state.step[0] % len(state.looks))
 
 
@@ -130,19 +123,6 @@ def forget(state: State, row: int) -> None:
         state.observed[item] -= 1
         state.clicks[item] -= state.seen[row, k] % 2
     state.looks[row] = 0
-
-
-@kernel
-def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    if state.step[0] <= len(state.order):
-        first_propensity(len(state.order), out)
-    else:
-        tie_propensity(state.upper, ranking, 0.0, out)
-
-
-def best(state: State, ranking: IntArray) -> None:
-    """The items with the highest shares of clicks in the window."""
-    most_clicked(state.observed, state.clicks, ranking)
 
 
 # --- update -------------------------------------------------------------------------------------------------
@@ -167,13 +147,11 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 def describe(state: State) -> dict[str, Any]:
     """Observations and clicks are those in the window."""
     budget = state.exploration * math.log(min(int(state.step[0]) + 1, len(state.looks)))
-    return describe_items(
-        state.observed, state.clicks, lambda share, n: around(share, interpreted(radius)(n, budget))
-    )
+    return describe_around(state, lambda share, n: interpreted(radius)(n, budget))
 
 
 @dataclass(frozen=True)
-class CascadeSWUCB(Policy):
+class CascadeSWUCB(CascadingPolicy):
     """Cascading bandits for users who change: only the last lists count.
 
     >>> str(CascadeSWUCB(window=10_000))
@@ -186,8 +164,6 @@ class CascadeSWUCB(Policy):
     algorithm = Algorithm(init, memo_size, rank, update, best)
     live = Live(propensity=propensity, describe=describe)
 
-    feedback: Feedback = "first"
-    """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""
     window: int = 0
     """How many lists are remembered; 0 stands for 2 sqrt(T log T), rounded up."""
     exploration: float = 0.5

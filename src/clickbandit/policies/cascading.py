@@ -2,15 +2,21 @@
 
 Each orders the items by an index and learns from the positions that the user must have examined. What differs is
 the index alone.
+
+Those that look first at every item draw, at each of the first L steps, a shuffle of the items behind the one in
+front; later only where items have the same index, a shuffle of those.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index, sort_by_decreasing
+from clickbandit.policies.items import NUMBERS, by_item
 
 FIRST, LAST, FULL = 0, 1, 2
 FEEDBACK = {"first": FIRST, "last": LAST, "full": FULL}
@@ -18,7 +24,65 @@ Feedback = Literal["first", "last", "full"]
 """Which positions are learned from: down to the first click, down to the last one, or all."""
 
 
+# --- settings and state -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CascadingPolicy(Policy):
+    """A policy that learns from the positions down to a click."""
+
+    key = ""
+
+    feedback: Feedback = "first"
+    """Which positions are learned from: down to the first click, as in the cascade model; down to the last, as the
+    paper's runs with the position-based model have it; or all."""
+
+
+class State(NamedTuple):
+    """What was observed of each item."""
+
+    observed: IntArray
+    clicks: IntArray
+    value: FloatArray
+    """By item: its index when the last list was made."""
+    order: IntArray
+    """All items, those shown last in front."""
+    step: IntArray
+    """How many lists were made, t."""
+    feedback: int
+    exploration: float = 1.0
+    """How wide the bounds are."""
+
+
+def start(n_items: int, feedback: str, exploration: float = 1.0) -> State:
+    """The first state."""
+    return State(
+        observed=np.zeros(n_items, np.int64),
+        clicks=np.zeros(n_items, np.int64),
+        value=np.zeros(n_items),
+        order=np.arange(n_items),
+        step=np.zeros(1, np.int64),
+        feedback=FEEDBACK[feedback],
+        exploration=exploration,
+    )
+
+
+def no_memo(n_items: int, n_positions: int) -> int:
+    """Learning needs nothing but the list and its clicks."""
+    return 0
+
+
 # --- rank ---------------------------------------------------------------------------------------------------
+
+
+@kernel
+def look_first(state: Any, rng: np.random.Generator, ranking: IntArray) -> bool:
+    """Count a list, and put each item in front once: whether this list was one of those."""
+    state.step[0] += 1
+    if state.step[0] > len(state.order):
+        return False
+    put_in_front(state.order, state.step[0] - 1, rng, ranking)
+    return True
 
 
 @slow_path
@@ -158,6 +222,15 @@ def end_of_tie(index: FloatArray, order: IntArray, start: int, tie: float) -> in
 
 
 @kernel
+def propensity(state: Any, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    """Of the policies that look first at every item and then show the highest indices."""
+    if state.step[0] <= len(state.order):
+        first_propensity(len(state.order), out)
+    else:
+        tie_propensity(state.value, ranking, 0.0, out)
+
+
+@kernel
 def first_propensity(n_items: int, out: FloatArray) -> None:
     """Of a list made by `put_in_front`."""
     out[0] = 1.0
@@ -177,6 +250,11 @@ def tie_propensity(index: FloatArray, ranking: IntArray, tie: float, out: FloatA
 
 
 # --- update -------------------------------------------------------------------------------------------------
+
+
+@kernel
+def update(state: Any, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    count(state.observed, state.clicks, ranking, clicks, examined(clicks, state.feedback))
 
 
 @kernel
@@ -203,7 +281,18 @@ def count(
         clicked[ranking[k]] += clicks[k]
 
 
-# --- for people ---------------------------------------------------------------------------------------------
+# --- items that come and go ---------------------------------------------------------------------------------
+
+admit, retire = by_item(observed=0, clicks=0, value=0.0, order=NUMBERS)
+
+
+# --- what is learned ----------------------------------------------------------------------------------------
+
+
+def best(state: Any, ranking: IntArray) -> None:
+    """The items with the highest shares of clicks."""
+    most_clicked(state.observed, state.clicks, ranking)
+
 
 Interval = Callable[[float, float], tuple[float, float]]
 """The confidence interval of an item's attraction from its share of clicks and its observations."""
@@ -217,6 +306,15 @@ def most_clicked(observed: Any, clicked: Any, ranking: IntArray) -> None:
     """The items with the highest shares of clicks."""
     share = np.divide(clicked, observed, out=np.zeros(len(observed)), where=observed > 0)
     ranking[:] = np.argsort(-share, kind="stable")[: len(ranking)]
+
+
+def describe_around(state: Any, radius: Callable[[float, float], float]) -> dict[str, Any]:
+    """What is known of each item, with an interval of this radius around its share of clicks."""
+
+    def interval(share: float, n: float) -> tuple[float, float]:
+        return around(share, radius(share, n))
+
+    return describe_items(state.observed, state.clicks, interval)
 
 
 def describe_items(observed: Any, clicked: Any, interval: Interval | None = None) -> dict[str, Any]:

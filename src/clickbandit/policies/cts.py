@@ -19,21 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
-from clickbandit.policies.base import Policy
-from clickbandit.policies.cascading import (
-    FEEDBACK,
-    Feedback,
-    count,
-    describe_items,
-    examined,
-    most_clicked,
-    put_highest,
-)
+from clickbandit.policies import cascading
+from clickbandit.policies.cascading import FEEDBACK, CascadingPolicy, put_highest
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.items import NUMBERS, by_item
 from clickbandit.policies.sampling import draw_beta
-
-# --- settings and state -------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
@@ -41,7 +30,7 @@ class State(NamedTuple):
 
     observed: IntArray
     clicks: IntArray
-    drawn: FloatArray
+    value: FloatArray
     """By item: the attraction that was drawn for the last list."""
     order: IntArray
     """All items, those shown last in front."""
@@ -52,58 +41,35 @@ def init(n_items: int, n_positions: int, *, horizon: int, feedback: str = "first
     return State(
         observed=np.zeros(n_items, np.int64),
         clicks=np.zeros(n_items, np.int64),
-        drawn=np.zeros(n_items),
+        value=np.zeros(n_items),
         order=np.arange(n_items),
         feedback=FEEDBACK[feedback],
     )
 
 
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
-
-
-# --- rank ---------------------------------------------------------------------------------------------------
-
-
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    for item in range(len(state.drawn)):
+    for item in range(len(state.value)):
         clicks = state.clicks[item]
-        state.drawn[item] = draw_beta(rng, 1.0 + clicks, 1.0 + state.observed[item] - clicks)
-    put_highest(state.drawn, state.order, rng, ranking)
+        state.value[item] = draw_beta(rng, 1.0 + clicks, 1.0 + state.observed[item] - clicks)
+    put_highest(state.value, state.order, rng, ranking)
 
 
 def best(state: State, ranking: IntArray) -> None:
     """The items with the highest mean attraction, (1 + clicks) / (2 + observations)."""
-    most_clicked(2 + state.observed, 1 + state.clicks, ranking)
-
-
-# --- update -------------------------------------------------------------------------------------------------
-
-
-@kernel
-def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
-    count(state.observed, state.clicks, ranking, clicks, examined(clicks, state.feedback))
-
-
-# --- what is learned ----------------------------------------------------------------------------------------
+    cascading.most_clicked(2 + state.observed, 1 + state.clicks, ranking)
 
 
 def describe(state: State) -> dict[str, Any]:
     """The estimate is the mean of the posterior."""
-    described = describe_items(state.observed, state.clicks)
+    described = cascading.describe_items(state.observed, state.clicks)
     for known in described["items"]:
         known["estimate"] = (1 + known["clicks"]) / (2 + known["observed"])
     return described
 
 
-# --- items that come and go ---------------------------------------------------------------------------------
-
-admit, retire = by_item(observed=0, clicks=0, drawn=0.0, order=NUMBERS)
-
-
 @dataclass(frozen=True)
-class CTS(Policy):
+class CTS(CascadingPolicy):
     """Thompson sampling for cascading bandits, from a Beta distribution for each item.
 
     >>> str(CTS(feedback="last"))
@@ -113,8 +79,5 @@ class CTS(Policy):
     paper = "Zhong et al. 2021"
     title = "CTS"
     colour = "lilac dash-dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe, admit=admit, retire=retire)
-
-    feedback: Feedback = "first"
-    """Which positions are learned from: down to the first click, as in the cascade model; down to the last; or all."""
+    algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, best)
+    live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

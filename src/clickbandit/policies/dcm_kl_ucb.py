@@ -21,12 +21,10 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
 from clickbandit.policies import cascade_kl_ucb
 from clickbandit.policies.base import Policy
-from clickbandit.policies.cascade_kl_ucb import describe, memo_size, propensity, update
+from clickbandit.policies.cascade_kl_ucb import describe, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
-from clickbandit.policies.cascading import most_clicked
+from clickbandit.policies.cascading import most_clicked, no_memo
 from clickbandit.policies.contract import Algorithm, Live
-
-__all__ = ["DCMKLUCB", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -95,14 +93,6 @@ def best(state: State, ranking: IntArray) -> None:
     ranking[state.place] = highest
 
 
-# --- update: as in CascadeKL-UCB ----------------------------------------------------------------------------
-
-
-# --- items that come and go ---------------------------------------------------------------------------------
-
-admit, retire = cascade_kl_ucb.admit, cascade_kl_ucb.retire
-
-
 @dataclass(frozen=True)
 class DCMKLUCB(Policy):
     """Dependent click model bandits with KL bounds.
@@ -114,8 +104,10 @@ class DCMKLUCB(Policy):
     paper = "Katariya et al. 2016"
     title = "dcmKL-UCB"
     colour = "blue dash-dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+    algorithm = Algorithm(init, no_memo, rank, update, best)
+    live = Live(
+        propensity=propensity, describe=describe, admit=cascade_kl_ucb.admit, retire=cascade_kl_ucb.retire
+    )
 
     termination: str = ""
     """The probability that a user leaves after a click, for each position, as 0.6/0.5/0.3; without it the highest

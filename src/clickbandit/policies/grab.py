@@ -231,7 +231,7 @@ def index_of(state: State, item: int, k: int, budget: float) -> float:
     if budget == UNBOUNDED:
         return 1.0
     n, clicks = state.shown[item, k], state.clicks[item, k]
-    return compute_bound(clicks, n, budget, state.bound, state.level, state.slope, item, k)
+    return compute_bound(state, item, k, clicks, n, budget)
 
 
 @kernel

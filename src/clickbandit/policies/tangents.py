@@ -4,6 +4,8 @@ A bound is concave in the budget, so the tangent where it was computed, `level +
 everywhere. A failure lowers it, and the tangent stays above; after a success nothing is known, and the tangent is 1.
 """
 
+from typing import Any
+
 from clickbandit.bounds import kl_upper, newton_upper
 from clickbandit.compiling.kernel import FloatArray, kernel, slow_path
 
@@ -16,17 +18,9 @@ def forget_bound(level: FloatArray, slope: FloatArray, i: int, j: int) -> None:
 
 
 @slow_path
-def compute_bound(
-    successes: int,
-    n: int,
-    budget: float,
-    bound: FloatArray,
-    level: FloatArray,
-    slope: FloatArray,
-    i: int,
-    j: int,
-) -> float:
+def compute_bound(table: Any, i: int, j: int, successes: int, n: int, budget: float) -> float:
     """The bound of an entry for this budget, by Newton's method from the last one, and its tangent."""
+    bound, level, slope = table.bound, table.level, table.slope
     share = successes / max(n, 1)
     last = bound[i, j]
     value = newton_upper(share, budget / n, last) if 0 < share < last < 1 else 1.0

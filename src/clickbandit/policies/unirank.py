@@ -195,7 +195,7 @@ def value_of(state: State, lower: int, upper: int, budget: float) -> float:
     """The bound on the share of an item's wins over one above it."""
     wins = state.wins[lower, upper]
     n = wins + state.wins[upper, lower]
-    return compute_bound(wins, n, budget, state.bound, state.level, state.slope, lower, upper)
+    return compute_bound(state, lower, upper, wins, n, budget)
 
 
 @kernel

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clickbandit.experiments.comparison import YARDSTICKS
-from clickbandit.experiments.folder import Results
+from clickbandit.experiments.results import Results
 from clickbandit.report.charts import Row
 from clickbandit.report.curves import LEAPT
 from clickbandit.report.looks import Look, looks, plain

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clickbandit.logs import Counts, Evaluation, Fit, evaluate
-from clickbandit.logs.item_counts import ItemCounts
+from clickbandit.logs.counts import ItemCounts
 from clickbandit.report.charts import LINES_LEGEND, Row, Spec, live, number, policy_lines, rounded
 from clickbandit.report.looks import DASHES, PALETTE, Look
 from clickbandit.report.page import element, figure, write_page

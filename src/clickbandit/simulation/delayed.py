@@ -1,30 +1,18 @@
 """As `loop`, with feedback that comes some steps late."""
 
-from typing import Any
-
-import numpy as np
-
 from clickbandit.click_models.cm import click, click_probability  # model
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
-from clickbandit.simulation.memory import Slots
+from clickbandit.simulation.memory import Scene
 
 
 @slow_path
-def take_steps(
-    state: Any,
-    params: Any,
-    rng: np.random.Generator,
-    users: np.random.Generator,
-    slots: Slots,
-    best_reward: float,
-    step: int,
-    steps: int,
-) -> tuple[float, int]:
+def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
     """Take `steps` steps after the first `step`; the expected regret and the clicks of these steps.
 
     With n + 1 slots, what the users of step t clicked is learned just before step t + n + 1.
     """
+    state, params, rng, users, slots, best_reward = scene
     rankings, clicks, memos, probability = slots
     n_slots = len(rankings)
     slot = step % n_slots

@@ -1,30 +1,18 @@
 """The interaction of a policy with users, step by step: a template for `compiling.specialise`."""
 
-from typing import Any
-
-import numpy as np
-
 from clickbandit.click_models.cm import click, click_probability  # model
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
-from clickbandit.simulation.memory import Slots
+from clickbandit.simulation.memory import Scene
 
 
 @slow_path
-def take_steps(
-    state: Any,
-    params: Any,
-    rng: np.random.Generator,
-    users: np.random.Generator,
-    slots: Slots,
-    best_reward: float,
-    step: int,
-    steps: int,
-) -> tuple[float, int]:
+def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
     """Take `steps` steps; the expected regret and the clicks of these steps.
 
-    `step` matters only where feedback comes late (see `late`).
+    `step` matters only where feedback comes late (see `delayed`).
     """
+    state, params, rng, users, slots, best_reward = scene
     ranking, clicked, memo = slots.rankings[0], slots.clicks[0], slots.memos[0]
     probability = slots.probability
     regret = 0.0

@@ -6,9 +6,9 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 
-APART = 128
+SEPARATION = 128
 """Bytes: what one core reads and writes this far from what another writes, neither waits for the other."""
-ALIGNED = 16
+ALIGNMENT = 16
 
 
 class Slots(NamedTuple):
@@ -19,6 +19,21 @@ class Slots(NamedTuple):
     memos: FloatArray
     probability: FloatArray
     """One row only: the probabilities of clicks on the list at hand."""
+
+
+class Scene(NamedTuple):
+    """Who takes the steps of a run, and where: what entry points pass on to the loops."""
+
+    state: Any
+    """The policy's."""
+    params: Any
+    """The users'."""
+    rng: np.random.Generator
+    """The policy's."""
+    users: np.random.Generator
+    """The users'."""
+    slots: Slots
+    best_reward: float
 
 
 def set_apart(*groups: Any) -> tuple[Any, ...]:
@@ -35,10 +50,10 @@ def set_apart(*groups: Any) -> tuple[Any, ...]:
     owners = {id(array if array.base is None else array.base) for array in arrays}
     if len(owners) < len(arrays) or any(array.dtype.hasobject for array in arrays):
         return groups
-    sizes = [-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays]
-    memory = np.zeros(APART + sum(sizes) + APART, np.uint8)
+    sizes = [-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in arrays]
+    memory = np.zeros(SEPARATION + sum(sizes) + SEPARATION, np.uint8)
     copies = []
-    start = APART
+    start = SEPARATION
     for array, size in zip(arrays, sizes, strict=True):
         copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
         copy[...] = array

@@ -14,10 +14,11 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
 from clickbandit.leaps.buffers import make_scratch
-from clickbandit.policies.base import Policy, parse_policy
+from clickbandit.policies.base import Policy
 from clickbandit.queries import best_list
 from clickbandit.randomness import generators
 from clickbandit.simulation import noise
+from clickbandit.simulation.arguments import PolicyLike, Users, read_policy, read_users, whole
 from clickbandit.simulation.drift import Change, read_drift, shuffled
 from clickbandit.simulation.memory import Slots, set_apart
 
@@ -33,17 +34,20 @@ class Problem:
 
     def __init__(
         self,
-        policy: Policy | str,
-        model: ClickModel,
+        policy: PolicyLike,
+        model: Users,
         *,
         positions: int,
-        horizon: int,
+        horizon: float,
         query: str = "",
-        delay: int = 0,
+        delay: float = 0,
         drift: Sequence[Change] = (),
         flip: float = 0.0,
         method: Method = "auto",
     ) -> None:
+        policy = read_policy(policy)
+        model, query = read_users(model, query)
+        horizon, delay = whole("horizon", horizon), whole("delay", delay)
         if horizon < LEAST_HORIZON:
             raise InputError(f"at least {LEAST_HORIZON} steps are needed, found {horizon}")
         if method not in get_args(Method):
@@ -52,7 +56,6 @@ class Problem:
             raise InputError(f"delay must be a number of steps, 0 or more, found {delay}")
         if not 0 <= flip <= 1:
             raise InputError(f"flip must be the share of clicks to invert, from 0 to 1, found {flip}")
-        policy = parse_policy(policy) if isinstance(policy, str) else policy
         self.policy = policy
         self.model = model
         self.positions = positions
@@ -158,7 +161,7 @@ def missing_knowledge(policy: Policy, model: ClickModel) -> list[str]:
     """What a policy must be told of the users that this click model does not have: then it cannot be run on it.
 
     >>> from clickbandit import CascadeModel
-    >>> missing_knowledge(parse_policy("pbm-ucb"), CascadeModel(attraction=[0.8, 0.2]))
+    >>> missing_knowledge(read_policy("pbm-ucb"), CascadeModel(attraction=[0.8, 0.2]))
     ['examination']
     """
     # in the UBM examination depends on the clicks above, so it has a row of values for each position
@@ -278,9 +281,11 @@ class Run:
         self.slots.rankings[:] = snapshot["rankings"]
         self.slots.clicks[:] = snapshot["clicks"]
         self.slots.memos[:] = snapshot["memos"]
-        for name, value in self.state._asdict().items():
+        # by their order, for fields may have had other names when they were written
+        saved = [value for name, value in snapshot.items() if name.startswith("state.")]
+        for value, before in zip(self.state, saved, strict=False):
             if isinstance(value, np.ndarray):
-                value[...] = snapshot[f"state.{name}"]
+                value[...] = before
         return self
 
     def _identity(self) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point
 from clickbandit.simulation.loop import take_steps  # loop
-from clickbandit.simulation.memory import Slots
+from clickbandit.simulation.memory import Scene, Slots
 
 
 @counted_entry_point
@@ -22,10 +22,12 @@ def interact(
     regret: FloatArray,
     clicked: IntArray,
 ) -> None:
-    """Go on after the first `step` steps to the end of each window, for its expected regret and its clicks."""
+    """Go on after the first `step` steps to the end of each window, for its expected regret and its clicks.
+
+    The arguments are flat, for numba would take longer to unpack a tuple of them than for all else.
+    """
+    scene = Scene(state, params, rng, users, slots, best_reward)
     for window in range(len(ends)):
         steps = ends[window] - step
-        regret[window], clicked[window] = take_steps(
-            state, params, rng, users, slots, best_reward, step, steps
-        )
+        regret[window], clicked[window] = take_steps(scene, step, steps)
         step += steps

@@ -1,4 +1,5 @@
-"""What a policy and a click model must keep, as checks that anyone can run on their own."""
+"""What a policy, a click model and a store must keep, as checks that anyone can run on their own."""
 
 from clickbandit.testing.click_models import check_click_model as check_click_model
 from clickbandit.testing.policies import check_policy as check_policy
+from clickbandit.testing.stores import check_store as check_store

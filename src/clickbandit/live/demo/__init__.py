@@ -7,12 +7,12 @@ from pathlib import Path
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.api import WINDOW, DemoApi
 from clickbandit.live.demo.crowd import Arm
 from clickbandit.live.demo.queries import HORIZON, POSITIONS
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.server import listen, make_server
-from clickbandit.live.service import Service
+from clickbandit.live.http.server import listen, make_server
+from clickbandit.live.http.service import Service
 
 
 def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> None:

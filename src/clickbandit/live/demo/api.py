@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.crowd import Arm, Crowd
 from clickbandit.live.demo.messages import DemoList, DemoRow, DemoSettings, DemoState
 from clickbandit.live.demo.queries import POSITIONS, QUERIES
-from clickbandit.live.endpoints import Api, endpoint
-from clickbandit.live.messages import StreamParameters
-from clickbandit.live.metrics import Metrics
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.stream import Streams
-from clickbandit.live.types import Unknown
+from clickbandit.live.http.endpoints import Api, endpoint
+from clickbandit.live.http.messages import StreamParameters
+from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.stream import Streams
+from clickbandit.live.values import Unknown
 
 WINDOW = 2.0
 """Seconds: people in a hurry, so that the first split comes soon."""

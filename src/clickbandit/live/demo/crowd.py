@@ -12,15 +12,15 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.messages import ArmState, DemoSettings
 from clickbandit.live.demo.queries import EXAMINATION, POSITIONS, QUERIES, DemoQuery
-from clickbandit.live.metrics import Metrics
-from clickbandit.live.ranker import AsyncRanker
-from clickbandit.live.types import Event, StoreError
+from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.values import Event, StoreError
 
 _TICK = 0.1
 """Seconds; those who come in one of them are served together."""
-_MOST_SECONDS = 180
+_MAX_SECONDS = 180
 """That are shown."""
 
 
@@ -52,7 +52,7 @@ class Arm:
         """After the names of its queries."""
         self.impressions = 0
         self.clicks = 0
-        self.seconds: deque[tuple[int, int]] = deque(maxlen=_MOST_SECONDS)
+        self.seconds: deque[tuple[int, int]] = deque(maxlen=_MAX_SECONDS)
         """Impressions and clicks in each second."""
         self._this = [0, 0]
 

@@ -1,0 +1,184 @@
+"""Simulating in memory: the same engine, and traces instead of a folder."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.experiments.plan import Job, Unit
+from clickbandit.experiments.run import run_jobs
+from clickbandit.progress import progress_bar
+from clickbandit.simulation.arguments import PolicyLike, Users, whole
+from clickbandit.simulation.drift import Change
+from clickbandit.simulation.outcome import Outcome, Progress, check_steps, window_ends
+from clickbandit.simulation.run import Method, Problem
+from clickbandit.simulation.trace import Trace
+
+
+class Interrupted(KeyboardInterrupt):
+    """A simulation was stopped by Ctrl-C; `traces` holds the runs that were finished."""
+
+    def __init__(self, traces: list[Trace]) -> None:
+        super().__init__("the simulation was interrupted")
+        self.traces = traces
+
+
+class Options(TypedDict, total=False):
+    """What `simulate` takes beside policies and users."""
+
+    positions: int
+    steps: Required[float]
+    runs: float
+    seed: int
+    horizon: float | None
+    delay: float
+    drift: Sequence[Change]
+    flip: float
+    method: Method
+    query: str
+    threads: int | None
+
+
+@overload
+def simulate(policy: PolicyLike, model: Users, **options: Unpack[Options]) -> Trace: ...
+
+
+@overload
+def simulate(
+    policy: list[Any] | tuple[Any, ...], model: Users, **options: Unpack[Options]
+) -> list[Trace]: ...
+
+
+def simulate(
+    policy: PolicyLike | list[Any] | tuple[Any, ...],
+    model: Users,
+    *,
+    positions: int = 5,
+    steps: float,
+    runs: float = 1,
+    seed: int = 0,
+    horizon: float | None = None,
+    delay: float = 0,
+    drift: Sequence[Change] = (),
+    flip: float = 0.0,
+    method: Method = "auto",
+    query: str = "",
+    threads: int | None = None,
+) -> Trace | list[Trace]:
+    """Let a policy learn from simulated users, and watch its regret.
+
+    `policy` is a policy, its class (with default settings) or its spelling on the command line; a list of them gives a
+    list of traces. `model` is a click model, or a query that has only one. Numbers of steps and runs may be written
+    as 1e6.
+
+    `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
+    is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
+
+    `drift` has the steps after which users change: a step alone shuffles the items, the same for all policies and runs
+    of a seed; (step, model) names the users from then on. Regret is against the best list of the users at hand; what a
+    policy is told of the users it is told at the start. `flip` is the share of clicks, and of positions that were not
+    clicked, that are seen inverted; regret is by the users' own clicks.
+
+    With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
+    up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is
+    quicker. By leaps the regret is the mean over the orders in which the policy would have shuffled the items: its
+    curve lacks the noise of the orders that happened, which "step" has.
+
+    Ctrl-C ends it with a KeyboardInterrupt whose `traces` hold the runs that were finished.
+
+    >>> from clickbandit import BatchRank, PositionBasedModel
+    >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
+    >>> trace = simulate(BatchRank(), model, positions=3, steps=10_000, runs=2, seed=1)
+    >>> trace.regret.shape
+    (2, 100)
+    >>> [trace.policy for trace in simulate(["random", BatchRank], model, positions=3, steps=1e3)]
+    ['random', 'batchrank']
+    """
+    n_steps, n_runs = whole("steps", steps), whole("runs", runs)
+    tasks = []
+    for one in policy if isinstance(policy, (list, tuple)) else [policy]:
+        problem = Problem(
+            one,
+            model,
+            positions=positions,
+            horizon=n_steps if horizon is None else whole("horizon", horizon),
+            query=query,
+            delay=whole("delay", delay),
+            drift=drift,
+            flip=flip,
+            method=method,
+        )
+        tasks.append(Task(one if isinstance(one, str) else str(problem.policy), problem))
+    with progress_bar(n_steps * n_runs * len(tasks), "simulating") as advance:
+        traces = simulate_all(tasks, steps=n_steps, runs=n_runs, seed=seed, threads=threads, progress=advance)
+    return traces if isinstance(policy, (list, tuple)) else traces[0]
+
+
+class Task(NamedTuple):
+    """A problem to simulate, and how its policy is called in the results."""
+
+    policy: str
+    problem: Problem
+
+
+def simulate_all(
+    tasks: Sequence[Task],
+    *,
+    steps: int,
+    runs: int,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress = lambda steps: None,
+) -> list[Trace]:
+    """The traces of many problems, their runs shared out over threads."""
+    if runs < 1:
+        raise InputError(f"runs must be at least 1, found {runs}")
+    for task in tasks:
+        check_steps(task.problem, steps)
+    jobs = [Job(_unit(task, run, steps, seed), task.problem) for task in tasks for run in range(runs)]
+    outcomes: dict[int, Outcome] = {}
+
+    def traces() -> list[Trace]:
+        groups = [
+            [outcomes[job] for job in range(i * runs, (i + 1) * runs) if job in outcomes]
+            for i in range(len(tasks))
+        ]
+        return [_trace(task, steps, group) for task, group in zip(tasks, groups, strict=True) if group]
+
+    try:
+        run_jobs(jobs, outcomes.__setitem__, threads=threads, progress=progress)
+    except KeyboardInterrupt:
+        raise Interrupted(traces()) from None
+    return traces()
+
+
+def _unit(task: Task, run: int, steps: int, seed: int) -> Unit:
+    problem = task.problem
+    return Unit(
+        policy=task.policy,
+        model=problem.model.name,
+        query=problem.query,
+        run=run,
+        steps=steps,
+        positions=problem.positions,
+        seed=seed,
+        horizon=problem.horizon,
+        delay=problem.delay,
+        drift=tuple(drift.after for drift in problem.drift),
+        flip=problem.flip,
+    )
+
+
+def _trace(task: Task, steps: int, outcomes: list[Outcome]) -> Trace:
+    return Trace(
+        policy=task.policy,
+        model=task.problem.model.name,
+        query=task.problem.query,
+        runs=np.array([outcome.run for outcome in outcomes]),
+        steps=window_ends(steps),
+        regret=np.array([outcome.regret for outcome in outcomes]),
+        clicks=np.array([outcome.clicks for outcome in outcomes]),
+        final_lists=[outcome.final_list for outcome in outcomes],
+        seconds=sum(outcome.seconds for outcome in outcomes),
+    )

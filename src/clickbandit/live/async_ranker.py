@@ -1,0 +1,60 @@
+"""The ranker for asyncio."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from clickbandit.live.engine import Operation
+from clickbandit.live.methods import RankerMethods, resolve
+from clickbandit.live.requests import Request
+from clickbandit.live.settings import RankerSettings, by_keywords
+from clickbandit.live.stores.contract import Store
+
+T = TypeVar("T")
+
+
+class AsyncRanker(RankerMethods):
+    """`Ranker` for asyncio: the same arguments and methods, to be awaited.
+
+    To construct one may take seconds (it compiles), so do that before the event loop serves anyone, or in a thread.
+    """
+
+    @by_keywords(RankerSettings)
+    def __init__(self, store: str | Store, settings: RankerSettings) -> None:
+        super().__init__(store, settings)
+        self._sinks: dict[asyncio.AbstractEventLoop, _LoopSink] = {}
+
+    async def _do(self, request: Request) -> Any:
+        loop = asyncio.get_running_loop()
+        sink = self._sinks.get(loop)
+        if sink is None:
+            sink = self._sinks[loop] = _LoopSink(loop)
+        future = loop.create_future()
+        self._engine.submit(Operation(request, future, sink))
+        return await future
+
+    async def _wait(self, future: "Future[T]") -> T:
+        return await asyncio.wrap_future(future)
+
+    async def _work(self, function: Callable[[], T]) -> T:
+        return await asyncio.to_thread(function)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _LoopSink:
+    """Hands the answers of a batch to an event loop, all at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __call__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._loop.call_soon_threadsafe(resolve, pairs)

@@ -1,0 +1,326 @@
+"""`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
+
+import http.client
+import os
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from clickbandit.errors import InputError
+from clickbandit.live.http import messages
+from clickbandit.live.requests import (
+    Click,
+    RankRequest,
+    arrange,
+    check_name,
+    click_request,
+    rank_request,
+)
+from clickbandit.live.values import (
+    MAX_NAME,
+    Conflict,
+    Event,
+    LimitReached,
+    Operations,
+    QueryDetail,
+    QueryHistory,
+    QueryPage,
+    QuerySummary,
+    Settlement,
+    Shown,
+    SortKey,
+    State,
+    Stats,
+    StoreError,
+    Unknown,
+    Verdict,
+)
+
+_IDLE = 30.0
+"""Seconds after which a connection is not used again; the service closes it after twice as many."""
+_PAUSE = 0.05
+"""Seconds before the second attempt; twice as many before each further one."""
+_MAX_BYTES = 1_000_000
+"""Of events that are sent at once."""
+_ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
+
+_encode = msgspec.json.Encoder().encode
+T = TypeVar("T")
+
+
+class Client:
+    """Asks the service at a URL. Its methods are those of `Ranker` and may be called from any number of threads.
+
+    A call takes at most about `timeout` seconds, in which it is tried again as long as the service cannot be reached or
+    says that its store failed: requests carry ids, so that what is sent twice is done once (a click that arrived the
+    first time is then a duplicate). After that `rank` gives the items in the given order, as a list whose source is
+    "fallback" and whose clicks will be unknown; the others raise a `StoreError`.
+    """
+
+    def __init__(self, url: str, *, key: str | None = None, timeout: float = 2.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(
+                f"a service must be http://HOST:PORT, such as http://127.0.0.1:8000, found {url!r}"
+            )
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, parts.port
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._timeout = timeout
+        self._idle: deque[tuple[http.client.HTTPConnection, float]] = deque()
+
+    # --- the methods of a ranker ----------------------------------------------------------------------------
+
+    def rank(
+        self,
+        query: str,
+        items: Sequence[str],
+        *,
+        positions: int | None = None,
+        id: str | None = None,
+        pinned: Mapping[str, int] | None = None,
+        excluded: Collection[str] = (),
+    ) -> Shown:
+        """A list to show for a query: some of `items`, the best known or one to learn from."""
+        new_id = f"{int(time.time() * 1000):012x}{os.urandom(10).hex()}"
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id)
+        body = messages.RankBody(
+            query=query,
+            items=list(items),
+            positions=positions,
+            id=request.id,
+            pinned=request.pinned,
+            excluded=list(request.excluded),
+        )
+        try:
+            answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))
+        except StoreError:
+            return _fallback(request)
+        return Shown(
+            answer.id,
+            query,
+            tuple(item.id for item in answer.items),
+            tuple(item.propensity for item in answer.items),
+            answer.policy,
+            answer.source,
+            answer.expires_at,
+        )
+
+    def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
+        """A click on an item of an impression. Without an `event_id`, repeating it changes nothing either."""
+        return self.events([Event(id, item, event_id)])[0]
+
+    def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
+        """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
+        read = [click_request(event) for event in events]
+        judged: list[messages.EventResult] = []
+        for part in _parts([event for event in read if isinstance(event, Click)]):
+            judged += self._call("POST", "/v1/events", messages.EventsAnswer, part).results
+        results = iter(judged)
+        return [event if isinstance(event, Verdict) else _verdict(next(results)) for event in read]
+
+    def settle(self, id: str) -> Settlement:
+        """No more clicks of this impression will come: learn from those that did."""
+        return self._end(id, "settle")
+
+    def void(self, id: str) -> Settlement:
+        """The impression was never shown, or its clicks were lost: its place in learning is given to another."""
+        return self._end(id, "void")
+
+    def _end(self, id: str, how: str) -> Settlement:
+        path = f"/v1/impressions/{_quoted(check_name(id, 'id'))}/{how}"
+        return self._call("POST", path, Settlement)
+
+    def queries(
+        self,
+        *,
+        search: str = "",
+        state: State | None = None,
+        sort: SortKey = "query",
+        descending: bool = False,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> QueryPage:
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
+        path = (
+            f"/v1/queries?search={_quoted(search)}&sort={_quoted(sort)}&descending={str(descending).lower()}"
+            f"&limit={limit}&offset={offset}{f'&state={_quoted(state)}' if state else ''}"
+        )
+        return self._call("GET", path, QueryPage)
+
+    def query(self, query: str) -> QueryDetail:
+        """What has been learned about a query."""
+        return self._call("GET", _of(query), QueryDetail)
+
+    def history(self, query: str) -> QueryHistory:
+        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        return self._call("GET", f"{_of(query)}/history", QueryHistory)
+
+    def freeze(self, query: str) -> QuerySummary:
+        """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        return self._change(query, "freeze")
+
+    def unfreeze(self, query: str) -> QuerySummary:
+        """Resume learning from where it was."""
+        return self._change(query, "unfreeze")
+
+    def reset(
+        self,
+        query: str,
+        *,
+        policy: str | None = None,
+        positions: int | None = None,
+        horizon: int | None = None,
+        window: str | float | None = None,
+    ) -> QuerySummary:
+        """Start afresh, with these settings of the query's own, else with the service's; also before its first use.
+
+        This alone is not tried again once it may have arrived, for it does something each time.
+        """
+        body = messages.ResetBody(policy=policy, positions=positions, horizon=horizon, window=window)
+        return self._change(query, "reset", _encode(body), repeatable=False)
+
+    def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
+        return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)
+
+    def verify(self, query: str) -> bool:
+        """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
+        return self._call("POST", f"{_of(query)}/verify", messages.Verification).verified
+
+    def stats(self) -> Stats:
+        """Counts of everything."""
+        return self._call("GET", "/v1/stats", Stats)
+
+    def operations(self) -> Operations:
+        """The store's size, what was forgotten, and how late clicks come."""
+        return self._call("GET", "/v1/health", messages.Health).operations
+
+    def ping(self) -> None:
+        """Raise a `StoreError` unless the service is there and its store works."""
+        self._call("GET", "/readyz", messages.Ready)
+
+    def close(self) -> None:
+        """Close the connections."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- HTTP -----------------------------------------------------------------------------------------------
+
+    def _call(
+        self, method: str, path: str, kind: type[T], body: bytes = b"", *, repeatable: bool = True
+    ) -> T:
+        deadline = time.monotonic() + self._timeout
+        pause = _PAUSE
+        while True:
+            try:
+                answer = self._send(method, path, body, deadline, repeatable)
+                return msgspec.json.decode(answer, type=kind)
+            except msgspec.DecodeError as error:
+                raise StoreError(f"{self._host} answered, but not as the service does: {error}") from error
+            except StoreError as error:
+                if not error.retry or time.monotonic() + pause >= deadline:
+                    raise
+            time.sleep(pause)
+            pause *= 2
+
+    def _send(self, method: str, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
+        connection = self._connection()
+        connection.timeout = max(deadline - time.monotonic(), 0.001)
+        sent = False
+        try:
+            if connection.sock is None:
+                connection.connect()
+            else:
+                connection.sock.settimeout(connection.timeout)
+            sent = True
+            connection.request(method, self._prefix + path, body, self._headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise StoreError(
+                f"{self._host} did not answer: {type(error).__name__}: {error}", retry=repeatable or not sent
+            ) from error
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.append((connection, time.monotonic()))
+        if response.status == 200:
+            return answer
+        raise _error(response.status, answer, repeatable)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        while self._idle:
+            try:
+                connection, used = self._idle.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if time.monotonic() - used < _IDLE:
+                return connection
+            connection.close()
+        return self._kind(self._host, self._port)
+
+
+def _error(status: int, answer: bytes, repeatable: bool) -> InputError | StoreError:
+    """What an answer that is no success means here."""
+    try:
+        detail = msgspec.json.decode(answer, type=messages.Problem).detail
+    except msgspec.DecodeError:  # of something between here and the service
+        detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
+    if status >= 500:
+        return StoreError(detail, retry=repeatable)
+    if status == 429:
+        return StoreError(detail)
+    return _ERRORS.get(status, InputError)(detail)
+
+
+def _fallback(request: RankRequest) -> Shown:
+    """The items in the given order, all of them if it is not known how many are shown."""
+    shown = arrange(request.items, request, request.positions or len(request.items))
+    now = datetime.now(UTC)
+    return Shown(request.id, request.query, tuple(shown), (1.0,) * len(shown), "", "fallback", now)
+
+
+def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:
+    """Bodies with all of these events, each small enough."""
+    part: list[bytes] = []
+    size = 0
+    for click in clicks:
+        event = _encode(messages.EventBody(click.impression, click.item, click.event_id, click.timestamp))
+        if size + len(event) > _MAX_BYTES:
+            yield b'{"events":[%b]}' % b",".join(part)
+            part, size = [], 0
+        part.append(event)
+        size += len(event) + 1
+    if part:
+        yield b'{"events":[%b]}' % b",".join(part)
+
+
+def _verdict(result: messages.EventResult) -> Verdict:
+    return Verdict(result.verdict, result.event_id, result.reason if isinstance(result.reason, str) else None)
+
+
+def _of(query: str) -> str:
+    return f"/v1/queries/{_quoted(check_name(query, 'query', MAX_NAME))}"
+
+
+def _quoted(name: str) -> str:
+    """Dots too, for `..` means something else in an address."""
+    return quote(name, safe="", errors="surrogatepass").replace(".", "%2E")

@@ -1,0 +1,314 @@
+"""What the service offers: each endpoint is a method, and its signature says what it takes and gives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from clickbandit.errors import InputError
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http import metrics, ubi
+from clickbandit.live.http.messages import (
+    EventsAnswer,
+    EventsBody,
+    Health,
+    Latency,
+    QueriesParameters,
+    RankAnswer,
+    RankBody,
+    Ready,
+    ResetBody,
+    StreamParameters,
+    Verification,
+    judged,
+    ranked,
+)
+from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.stream import Streams
+from clickbandit.live.values import (
+    Event,
+    QueryDetail,
+    QueryHistory,
+    QueryPage,
+    QuerySummary,
+    Settlement,
+    Stats,
+    StoreError,
+    Verdict,
+)
+
+_PATIENCE = 2.0
+"""Seconds that the store may take to say that it is there."""
+
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One of them."""
+
+    method: str
+    path: str
+    """With the names of its parameters in braces."""
+    errors: tuple[int, ...]
+    """Statuses beyond those that every such endpoint may answer with."""
+    open: bool
+    """Whether it needs no key and has no limits."""
+    decode: Callable[[bytes], Any] | None
+    """Reads the body, if that takes more than its type."""
+    content_type: str
+    """Of the answer."""
+    handler: Callable[..., Awaitable[Any]]
+
+    @property
+    def takes(self) -> dict[str, Any]:
+        """The types of its arguments by name (those in the path, `body` or `parameters`), and of what it returns."""
+        return get_type_hints(self.handler)
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+
+
+def endpoint(
+    method: str,
+    path: str,
+    *errors: int,
+    open: bool = False,
+    decode: Callable[[bytes], Any] | None = None,
+    content_type: str = JSON,
+) -> Callable[[Handler], Handler]:
+    """Make a method of `Api` one."""
+
+    def mark(handler: Handler) -> Handler:
+        handler.endpoint = Endpoint(method, path, errors, open, decode, content_type, handler)  # type: ignore[attr-defined]
+        return handler
+
+    return mark
+
+
+# --- events -------------------------------------------------------------------------------------------------
+
+
+class _Unread(msgspec.Struct, forbid_unknown_fields=True):
+    """Events that are to be read one by one."""
+
+    events: list[msgspec.Raw]
+
+
+_in_order = msgspec.json.Decoder(EventsBody)
+_one_by_one = msgspec.json.Decoder(_Unread)
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def read_events(body: bytes) -> list[Any]:
+    """The events of a body: an object with `events`, or an array of them as UBI's collector sends it."""
+    if body.lstrip(b" \t\r\n").startswith(b"["):
+        return [_read_event(raw) for raw in _array.decode(body)]
+    try:
+        return [
+            Event(event.id, event.item, event.event_id, event.timestamp)
+            for event in _in_order.decode(body).events
+        ]
+    except msgspec.ValidationError:
+        return [_read_event(raw) for raw in _one_by_one.decode(body).events]
+
+
+def _read_event(raw: msgspec.Raw) -> Any:
+    """One event that is UBI's, or what is wrong with it; any other as it is, for the ranker to judge."""
+    event = msgspec.json.decode(raw)
+    if not isinstance(event, dict) or not ubi.is_ubi(event):
+        return event
+    try:
+        return ubi.read_event(event)
+    except InputError as error:
+        event_id = event.get("event_id")
+        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
+
+
+# --- the endpoints ------------------------------------------------------------------------------------------
+
+
+class Api:
+    """The endpoints, over a ranker."""
+
+    def __init__(self, ranker: AsyncRanker, metrics: Metrics, streams: Streams) -> None:
+        self.ranker = ranker
+        self.metrics = metrics
+        self.streams = streams
+        self.document = b""
+
+    async def start(self) -> None:
+        """Called once, when the service begins to serve."""
+
+    async def close(self) -> None:
+        """Called once, at its end."""
+        await self.ranker.close()
+
+    @classmethod
+    def endpoints(cls) -> tuple[Endpoint, ...]:
+        members = (member for kind in reversed(cls.__mro__) for member in vars(kind).values())
+        return tuple(member.endpoint for member in members if hasattr(member, "endpoint"))
+
+    # --- lists and clicks -----------------------------------------------------------------------------------
+
+    @endpoint("POST", "/v1/rank", 403, 409)
+    async def rank(self, body: RankBody) -> RankAnswer:
+        """Make a list to show."""
+        shown = await self.ranker.rank(
+            body.query,
+            body.items,
+            positions=body.positions,
+            id=body.id,
+            pinned=body.pinned,
+            excluded=body.excluded or (),
+        )
+        self.metrics.listed(shown)
+        return ranked(shown)
+
+    @endpoint("POST", "/v1/events", decode=read_events)
+    async def events(self, body: EventsBody) -> EventsAnswer:
+        """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
+        verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
+        self.metrics.judged(verdicts)
+        return judged(verdicts)
+
+    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
+    async def settle(self, id: str) -> Settlement:
+        """No more clicks of this impression will come: learn from those that did."""
+        return await self.ranker.settle(id)
+
+    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
+    async def void(self, id: str) -> Settlement:
+        """The impression was never shown, or its clicks were lost: give its place in learning to another."""
+        return await self.ranker.void(id)
+
+    # --- queries --------------------------------------------------------------------------------------------
+
+    @endpoint("GET", "/v1/queries")
+    async def queries(self, parameters: QueriesParameters) -> QueryPage:
+        """List the queries."""
+        return await self._page(parameters, flush=True)
+
+    async def _page(self, parameters: QueriesParameters, *, flush: bool) -> QueryPage:
+        given = {name: getattr(parameters, name) for name in QueriesParameters.__struct_fields__}
+        if parameters.state is msgspec.UNSET:
+            given["state"] = None
+        return await self.ranker.queries(**given, flush=flush)
+
+    @endpoint("GET", "/v1/queries/{query}", 404)
+    async def query(self, query: str) -> QueryDetail:
+        """Say what has been learned about a query."""
+        return await self.ranker.query(query)
+
+    @endpoint("GET", "/v1/queries/{query}/history", 404)
+    async def history(self, query: str) -> QueryHistory:
+        """Say how it came to be learned: groups of items over time, clicks over time, the last impressions."""
+        return await self.ranker.history(query)
+
+    @endpoint("POST", "/v1/queries/{query}/freeze", 404)
+    async def freeze(self, query: str) -> QuerySummary:
+        """Show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        return await self.ranker.freeze(query)
+
+    @endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
+    async def unfreeze(self, query: str) -> QuerySummary:
+        """Resume learning from where it was."""
+        return await self.ranker.unfreeze(query)
+
+    @endpoint("POST", "/v1/queries/{query}/reset", 403)
+    async def reset(self, query: str, body: ResetBody) -> QuerySummary:
+        """Start afresh, with settings of the query's own; also before its first use."""
+        if body.policy is not None and ".py" in body.policy:
+            raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
+        return await self.ranker.reset(query, **msgspec.structs.asdict(body))
+
+    @endpoint("POST", "/v1/queries/{query}/verify", 404)
+    async def verify(self, query: str) -> Verification:
+        """Replay a query's log, while all others wait, and compare with the state that is in use."""
+        return Verification(await self.ranker.verify(query))
+
+    # --- operations -----------------------------------------------------------------------------------------
+
+    @endpoint("GET", "/v1/stats")
+    async def stats(self) -> Stats:
+        """Count everything."""
+        return await self.ranker.stats()
+
+    @endpoint("GET", "/v1/health")
+    async def health(self) -> Health:
+        """Say how the service does: latency, errors, the store's size, and how late clicks come."""
+        operations = await self.ranker.operations()
+        requests, refused, failed = self.metrics.answers()
+        fallbacks = (await self.ranker.stats(flush=False)).ranked.get("fallback", 0)
+        latency = [Latency(*entry) for entry in self.metrics.latency()]
+        return Health(latency, requests, refused, failed, fallbacks, operations)
+
+    @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
+    async def stream(self, parameters: StreamParameters) -> bytes:
+        """Send what a view of the page shows (or a `problem`) about once a second, as server-sent events."""
+        return self.streams.open(parameters, self.view(parameters))  # type: ignore[return-value]
+
+    def view(self, parameters: StreamParameters) -> Callable[[], Awaitable[Any]]:
+        """What gives the data of a view."""
+        match parameters.view:
+            case "overview":
+
+                async def overview() -> Any:
+                    return {
+                        "stats": await self.ranker.stats(flush=False),
+                        "page": await self._page(parameters, flush=False),
+                    }
+
+                return overview
+            case "query":
+
+                async def one_query() -> Any:
+                    return {
+                        "detail": await self.query(parameters.query),
+                        "history": await self.ranker.history(parameters.query, flush=False),
+                    }
+
+                return one_query
+            case "health":
+                return self.health
+        raise InputError(f"there is no view {parameters.view!r} here")
+
+    @endpoint("GET", "/metrics", content_type=metrics.CONTENT_TYPE)
+    async def prometheus(self) -> bytes:
+        """Give the metrics that Prometheus reads."""
+        stats: Stats | None = None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.ranker.ping()
+                stats = await self.ranker.stats(flush=False)
+        except (StoreError, TimeoutError):
+            pass  # which is what clickbandit_store_up says
+        return self.metrics.text(stats)
+
+    @endpoint("GET", "/openapi.json", open=True)
+    async def openapi(self) -> bytes:
+        """Describe all of this."""
+        return self.document
+
+    @endpoint("GET", "/livez", open=True)
+    async def live(self) -> Ready:
+        """Say whether the process lives."""
+        return Ready()
+
+    @endpoint("GET", "/readyz", 503, open=True)
+    async def ready(self) -> Ready:
+        """Say whether the store works, and the service is not about to stop."""
+        if self.streams.stopping:
+            raise StoreError("the service is stopping")
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self.ranker.ping()
+        except TimeoutError:
+            raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
+        return Ready()
+
+
+ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()

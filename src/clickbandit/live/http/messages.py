@@ -1,0 +1,239 @@
+"""What travels over HTTP in a shape of its own: bodies that the service takes, and some of its answers, as JSON.
+
+All else travels as the values of `clickbandit.live.values`.
+
+Types and unknown fields are checked when a body is decoded; the ranker checks the rest, with its own sentences. What
+the schemas say beyond types (lengths, limits) is what the ranker checks.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from clickbandit.live.requests import MIN_HORIZON
+from clickbandit.live.values import (
+    MAX_ID,
+    MAX_ITEMS,
+    MAX_NAME,
+    MAX_POSITIONS,
+    EventVerdict,
+    Operations,
+    Shown,
+    SortKey,
+    Source,
+    State,
+    Verdict,
+)
+
+MAX_OFFSET = 2**53
+_TEXT = r"^[^\u0000]+$"
+
+
+def _checked(description: str | None = None, **limits: Any) -> Meta:
+    """A limit that the schema states and the ranker checks."""
+    return Meta(description=description, extra_json_schema=limits)
+
+
+Query = Annotated[str, _checked("The name of a query.", minLength=1, maxLength=MAX_NAME, pattern=_TEXT)]
+Item = Annotated[str, _checked("The name of an item.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)]
+Impression = Annotated[
+    str, _checked("The id of an impression.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)
+]
+Positions = Annotated[int, _checked("How many items a list shows.", minimum=1, maximum=MAX_POSITIONS)]
+Horizon = Annotated[
+    int,
+    _checked(
+        "The number of impressions that sets a policy's constants.", minimum=MIN_HORIZON, maximum=10**15
+    ),
+]
+
+
+# --- bodies -------------------------------------------------------------------------------------------------
+
+
+class RankBody(Struct, forbid_unknown_fields=True):
+    """A list is wanted."""
+
+    query: Query
+    items: Annotated[list[Item], _checked(maxItems=MAX_ITEMS, uniqueItems=True)]
+    positions: Annotated[
+        Positions | None, Meta(description="Only with the first request of a query, or the same again.")
+    ] = None
+    id: Annotated[
+        Impression | None,
+        Meta(description="Makes the request repeatable: the same id gives the same list. UBI's query_id."),
+    ] = None
+    pinned: Annotated[
+        dict[Item, Positions] | None, Meta(description="Items that must stand at a position, counted from 1.")
+    ] = None
+    excluded: Annotated[list[Item] | None, Meta(description="Items that must not be shown.")] = None
+
+
+class EventBody(Struct, forbid_unknown_fields=True, gc=False):
+    """A click on an item of an impression."""
+
+    id: Impression
+    item: Item
+    event_id: Annotated[
+        str | None,
+        _checked("The same id again changes nothing.", minLength=1, maxLength=MAX_ID, pattern=_TEXT),
+    ] = None
+    timestamp: Annotated[
+        str | None, _checked("When it happened, by the client's clock (RFC 3339).", format="date-time")
+    ] = None
+
+
+class EventsBody(Struct, forbid_unknown_fields=True):
+    """Many clicks at once, when all of them are in order."""
+
+    events: list[EventBody]
+
+
+class ResetBody(Struct, forbid_unknown_fields=True):
+    """Settings of a query's own; what is left out is the service's."""
+
+    policy: Annotated[
+        str | None, Meta(description="Such as batchrank or toprank, with settings as name:key=value.")
+    ] = None
+    positions: Positions | None = None
+    horizon: Horizon | None = None
+    window: Annotated[
+        Annotated[str, _checked(pattern=r"^\s*\d+(\.\d+)?\s*[smhd]\s*$")] | float | None,
+        Meta(description='When an impression settles: seconds, or text such as "90s", "30m", "12h" or "2d".'),
+    ] = None
+
+
+class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Which of the queries, and in which order."""
+
+    search: Annotated[str, Meta(description="Only names that contain this.", pattern=r"^[^\u0000]*$")] = ""
+    state: Annotated[State | UnsetType, Meta(description="Only queries in this state.")] = UNSET
+    sort: SortKey = "query"
+    descending: bool = False
+    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 50
+    offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="How many to leave out before them.")] = 0
+
+
+class StreamParameters(QueriesParameters, forbid_unknown_fields=True, frozen=True):
+    """What the page is looking at."""
+
+    view: Annotated[
+        Literal["overview", "query", "health", "demo"],
+        Meta(
+            description="overview: Stats and a QueryPage. query: a QueryDetail and a QueryHistory. health: Health."
+        ),
+    ] = "overview"
+    query: Annotated[str, Meta(description="The query that is looked at.", pattern=r"^[^\u0000]*$")] = ""
+
+
+# --- answers ------------------------------------------------------------------------------------------------
+
+
+class RankedItem(Struct, gc=False):
+    """An item of a list."""
+
+    id: str
+    position: Annotated[int, Meta(description="Counted from 1, as UBI's ordinal.")]
+    propensity: Annotated[
+        float | None,
+        Meta(
+            description="The probability, given what was known just before and the list's source, that this item "
+            "stands here; null where the policy cannot state it exactly."
+        ),
+    ]
+
+
+class RankAnswer(Struct, gc=False):
+    """A list to show."""
+
+    id: Annotated[str, Meta(description="The impression's id, under which its clicks are reported.")]
+    items: list[RankedItem]
+    policy: str
+    source: Annotated[
+        Source,
+        Meta(
+            description="How the list was made: by the policy; in the given order because it is held out; as the "
+            "best list known under rules (items pinned, excluded or missing) or because the query is frozen; or in "
+            "the given order because the store failed, and then the impression is not known afterwards."
+        ),
+    ]
+    expires_at: Annotated[datetime, Meta(description="Clicks that arrive later are not learned from.")]
+
+
+class EventResult(Struct, gc=False, omit_defaults=True):
+    """What became of an event."""
+
+    event_id: Annotated[str | None, Meta(description="Null if it came without one.")]
+    verdict: EventVerdict
+    reason: str | UnsetType = UNSET
+
+
+class EventsAnswer(Struct):
+    """A verdict for each event, in their order."""
+
+    results: list[EventResult]
+
+
+class Latency(Struct):
+    """How long the last requests to an endpoint took, in seconds."""
+
+    endpoint: str
+    requests: Annotated[int, Meta(description="How many these are.")]
+    median: float
+    most: Annotated[float, Meta(description="99% of them took no longer.")]
+
+
+class Health(Struct):
+    """What whoever runs the service looks at; all but the store is of the process that answers."""
+
+    latency: list[Latency]
+    requests: Annotated[int, Meta(description="Answered since this process started.")]
+    refused: Annotated[int, Meta(description="Of these with a status from 400 to 499.")]
+    failed: Annotated[int, Meta(description="Of these with a status of 500 or more.")]
+    fallbacks: Annotated[
+        int, Meta(description="Lists served in the given order because the store failed, since it started.")
+    ]
+    operations: Operations
+
+
+class Verification(Struct):
+    """Whether replaying a query's log gives exactly the state that is in use."""
+
+    verified: bool
+
+
+class Ready(Struct):
+    """All is well."""
+
+    status: str = "ok"
+
+
+class Problem(Struct):
+    """What is wrong (RFC 9457). The only shape that errors have."""
+
+    title: str
+    status: int
+    detail: Annotated[str, Meta(description="What was expected, what was found, what to do.")]
+
+
+# --- from the ranker's values -------------------------------------------------------------------------------
+
+
+def ranked(shown: Shown) -> RankAnswer:
+    """A list, as it travels."""
+    items = [
+        RankedItem(item, k, chance)
+        for k, (item, chance) in enumerate(zip(shown.items, shown.propensities, strict=True), 1)
+    ]
+    return RankAnswer(shown.id, items, shown.policy, shown.source, shown.expires_at)
+
+
+def judged(verdicts: list[Verdict]) -> EventsAnswer:
+    """Verdicts, as they travel."""
+    return EventsAnswer(
+        [
+            EventResult(event_id, verdict, UNSET if reason is None else reason)
+            for verdict, event_id, reason in verdicts
+        ]
+    )

@@ -1,0 +1,165 @@
+"""What Prometheus reads: counters of this process, and gauges of the store at the moment of reading."""
+
+import collections
+import os
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from clickbandit.live.values import EventVerdict, Shown, Source, Stats, Verdict
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a time for each series, which nobody reads
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""Where several workers of one service keep their counters, if there are several."""
+RECENT = 1000
+"""Requests to each endpoint whose times are kept for the page."""
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+_GAUGES = {
+    "queries": "Queries in the store",
+    "past_horizon": "Queries that learned from more impressions than their horizon",
+    "frozen": "Frozen queries",
+    "learned": "Impressions learned from since their queries last started afresh",
+    "store_bytes": "Size of the store",
+}
+_TOTALS = {
+    "impressions": "Lists shown that the store knows of, whatever became of them",
+    "settled": "Impressions settled",
+    "voided": "Impressions voided",
+    "clicks": "Clicks of settled impressions, at most one for an item in each",
+    "late": "Clicks that came after settlement",
+}
+_HERE_TOTALS = {
+    "failures": "Batches of operations that the store refused",
+    "batches": "Transactions committed",
+    "operations": "Operations in these",
+    "loaded": "Learners read from the store",
+}
+_HERE_GAUGES = {"learners": "Learners in memory", "waiting": "Operations that wait for their batch"}
+
+
+class Metrics:
+    """Counts what the service does. Names begin with clickbandit_."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "clickbandit_requests_total",
+            "Requests answered",
+            ["endpoint", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "clickbandit_request_seconds",
+            "Time to answer",
+            ["endpoint"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._lists = Counter(
+            "clickbandit_lists_total",
+            "Lists served, by how they were made; fallback: the store failed",
+            ["source"],
+            registry=self._registry,
+        )
+        self._events = Counter(
+            "clickbandit_events_total", "Events, by verdict", ["verdict"], registry=self._registry
+        )
+        self._by_source = {source: self._lists.labels(source) for source in get_args(Source)}
+        self._by_verdict = {verdict: self._events.labels(verdict) for verdict in get_args(EventVerdict)}
+        self._recent: dict[str, collections.deque[float]] = {}
+        self._statuses: collections.Counter[int] = collections.Counter()
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        if SHARED not in os.environ:
+            ProcessCollector(registry=self._registry)
+
+    def answered(self, endpoint: str, status: int, seconds: float) -> None:
+        children = self._children.get((endpoint, status))
+        if children is None:
+            children = self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint)
+            self._children[endpoint, status] = children
+        children[0].inc()
+        children[1].observe(seconds)
+        self._statuses[status // 100] += 1
+        recent = self._recent.get(endpoint)
+        if recent is None:
+            recent = self._recent[endpoint] = collections.deque(maxlen=RECENT)
+        recent.append(seconds)
+
+    def opened(self, endpoint: str) -> None:
+        """A stream: what it takes to begin says nothing about the others."""
+        self._requests.labels(endpoint, "200").inc()
+
+    def answers(self) -> tuple[int, int, int]:
+        """Requests answered by this process, of these refused, and failed."""
+        return self._statuses.total(), self._statuses[4], self._statuses[5]
+
+    def latency(self) -> list[tuple[str, int, float, float]]:
+        """For each endpoint how many of the last requests these are, their median and their 99th percentile."""
+        found = []
+        for endpoint, recent in sorted(self._recent.items()):
+            times = sorted(recent)
+            found.append((endpoint, len(times), times[len(times) // 2], times[int(len(times) * 0.99)]))
+        return found
+
+    def listed(self, shown: Shown) -> None:
+        self._by_source[shown.source].inc()
+
+    def judged(self, verdicts: Iterable[Verdict]) -> None:
+        for verdict, count in collections.Counter(verdict.verdict for verdict in verdicts).items():
+            self._by_verdict[verdict].inc(count)
+
+    def text(self, stats: Stats | None) -> bytes:
+        """Everything, with what the store says unless it says nothing."""
+        registry = self._registry
+        if SHARED in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry) + generate_latest(_Store(stats))
+
+
+class _Store:
+    """The store's counts as metrics; and what this process did, if it is the only one that serves."""
+
+    def __init__(self, stats: Stats | None) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        stats = self._stats
+        yield GaugeMetricFamily("clickbandit_store_up", "Whether the store answers", value=stats is not None)
+        if stats is None:
+            return
+        alone = SHARED not in os.environ
+        for name, text in (_GAUGES | (_HERE_GAUGES if alone else {})).items():
+            yield GaugeMetricFamily(f"clickbandit_{name}", text, value=getattr(stats, name))
+        for name, text in (_TOTALS | (_HERE_TOTALS if alone else {})).items():
+            yield CounterMetricFamily(f"clickbandit_{name}", text, value=getattr(stats, name))
+        if stats.holdout is not None:
+            means = GaugeMetricFamily(
+                "clickbandit_clicks_per_impression",
+                "Clicks per settled impression while a share was held out",
+                labels=["arm"],
+            )
+            means.add_metric(["treated"], stats.holdout.treated.per_impression.mean)
+            means.add_metric(["held_out"], stats.holdout.held_out.per_impression.mean)
+            yield means
+            lift = GaugeMetricFamily(
+                "clickbandit_holdout_difference",
+                "Clicks per impression, treated minus held out, with the ends of its 95% interval",
+                labels=["value"],
+            )
+            for name in ("mean", "low", "high"):
+                lift.add_metric([name], getattr(stats.holdout.difference, name))
+            yield lift

@@ -1,0 +1,184 @@
+"""Running the service: a socket to listen on, one process or several, and an orderly end."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import FrameType
+from typing import cast
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from clickbandit.errors import InputError
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http import log, metrics
+from clickbandit.live.http.auth import VARIABLE, is_loopback, read_keys
+from clickbandit.live.http.service import Service
+from clickbandit.live.settings import ServiceSettings
+
+_PATIENCE = 30
+"""Seconds that requests have to finish when the service is stopped."""
+_LOOK = 0.5
+"""Seconds between two looks at the workers."""
+_IDLE = 65
+"""Seconds that a connection may be idle; a little more than load balancers allow theirs."""
+
+
+def make_service(settings: ServiceSettings) -> Service:
+    """The application of one process."""
+    keys = read_keys(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    local = is_loopback(settings.host)
+    if not local and not keys and not settings.insecure:
+        raise InputError(
+            f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
+            "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
+        )
+    return Service(
+        AsyncRanker(settings.store, **settings.for_ranker()),
+        keys=keys,
+        rate=settings.rate,
+        only_loopback=local,
+        log_requests=settings.log_requests,
+        log_queries=settings.log_queries,
+    )
+
+
+def serve(settings: ServiceSettings) -> None:
+    """Serve until told to stop."""
+    with listen(settings.host, settings.port) as listener:
+        service = make_service(settings)  # with several workers too, so that what is wrong is said here
+        if settings.workers == 1:
+            server = make_server(service)
+            _announce(settings, listener)
+            server.run(sockets=[listener])
+            return
+        asyncio.run(service.api.ranker.close())
+        with tempfile.TemporaryDirectory() as shared:
+            os.environ[metrics.SHARED] = shared
+            _supervise(settings, listener)
+
+
+def make_server(service: Service) -> "_Server":
+    """What runs a service. From now on to be stopped is no failure."""
+    server = _Server(config(service))
+
+    def stop(sig: int, frame: FrameType | None) -> None:
+        # comes before uvicorn listens to signals, or when it raises one again after all is done
+        server.should_exit = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    return server
+
+
+def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
+    """Keep as many workers as there should be, until told to stop; then stop them all."""
+    stopping = False
+
+    def stop(sig: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+
+    def start() -> SpawnProcess:
+        process = context.Process(target=_work, args=(settings, listener))
+        process.start()
+        return process
+
+    context = get_context("spawn")
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    _announce(settings, listener)
+    workers = [start() for _ in range(settings.workers)]
+    while not stopping:
+        wait([worker.sentinel for worker in workers], timeout=_LOOK)
+        for k, worker in enumerate(workers):
+            if not worker.is_alive() and not stopping:
+                log.write("error", event="worker died", pid=worker.pid, exit_code=worker.exitcode)
+                time.sleep(_LOOK)
+                workers[k] = start()
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join()
+
+
+def _work(settings: ServiceSettings, listener: socket.socket) -> None:
+    """One of several workers. It ends with the process that started it, however that ended."""
+    log.set_up()
+    service = make_service(settings)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    make_server(service).run(sockets=[listener])
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def config(service: Service) -> uvicorn.Config:
+    return uvicorn.Config(
+        service,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=2048,
+        timeout_keep_alive=_IDLE,
+        timeout_graceful_shutdown=_PATIENCE,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Says that it is not ready any more as soon as it is told to stop."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        cast(Service, self.config.app).stop()
+        super().handle_exit(sig, frame)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"{host} port {port} cannot be listened on: {error}: choose another --port or --host"
+        ) from None
+
+
+def _announce(settings: ServiceSettings, listener: socket.socket) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{listener.getsockname()[1]}"
+    print(
+        f"clickbandit serves {url} from {_without_secrets(settings.store)} with {settings.policy}; for example:"
+    )
+    key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or settings.api_keys_file else ""
+    print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')
+    print(f"  curl {url}/v1/queries{key}")
+    print(f"{url}/ is a page that shows what is learned.")
+    sys.stdout.flush()
+
+
+def _without_secrets(store: str) -> str:
+    """A store's URL as it may be shown.
+
+    >>> _without_secrets("postgresql://shop:secret@db:5432/clicks?password=secret")
+    'postgresql://db:5432/clicks'
+    """
+    parts = urlsplit(store)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

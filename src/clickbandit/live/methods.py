@@ -1,0 +1,310 @@
+"""The methods of a ranker, once: `AsyncRanker` has them as they are, `Ranker` runs each to its end."""
+
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock
+from typing import Any, TypeVar, cast, get_args
+
+from clickbandit.errors import InputError
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.engine import Engine
+from clickbandit.live.requests import (
+    Clicks,
+    DetailRequest,
+    FlushRequest,
+    FreezeRequest,
+    PingRequest,
+    QuerySettings,
+    Request,
+    ResetRequest,
+    SettleRequest,
+    VerifyRequest,
+    VoidRequest,
+    check_horizon,
+    check_name,
+    check_positions,
+    click_request,
+    parse_duration,
+    rank_request,
+)
+from clickbandit.live.settings import RankerSettings
+from clickbandit.live.stores import open_store
+from clickbandit.live.stores.contract import Listing, Reader, Store
+from clickbandit.live.values import (
+    MAX_NAME,
+    Event,
+    Operations,
+    QueryDetail,
+    QueryHistory,
+    QueryPage,
+    QuerySummary,
+    Settlement,
+    Shown,
+    SortKey,
+    State,
+    Stats,
+    Unknown,
+    Verdict,
+)
+from clickbandit.live.views import delays as delays_view
+from clickbandit.live.views import history as history_view
+from clickbandit.live.views import holdout as holdout_view
+from clickbandit.live.views import summary
+from clickbandit.live.views import time as time_view
+from clickbandit.policies.base import Policy
+
+MAX_EVENTS = 10_000
+"""Events in one call."""
+MAX_PAGE = 1000
+"""Queries on one page."""
+_MAX_SCANNED = 20_000
+"""A query's last impressions are looked for among this many of all queries' last ones, and delays among this many
+events: there is no index for what only people look at."""
+_MAX_RECENT = 12
+
+log = logging.getLogger("clickbandit.live")
+T = TypeVar("T")
+
+
+class RankerMethods(ABC):
+    """Checks requests in the caller's thread, has the engine do them, and reads for people in a thread of its own."""
+
+    def __init__(self, store: str | Store, settings: RankerSettings) -> None:
+        self._settings = settings
+        self._clock = settings.clock or time.time
+        self._algorithms = Algorithms()
+        policy = self._algorithms.add(settings.policy).name
+        self._of_new_queries = QuerySettings(policy, settings.positions, settings.horizon, None)
+        self._store = open_store(store) if isinstance(store, str) else store
+        for name in self._store.policies():
+            try:
+                self._algorithms.add(name)
+            except InputError as error:
+                log.error("queries that learn with %s cannot be served: %s", name, error)
+        self._engine = Engine(self._store, self._algorithms, self._of_new_queries, settings)
+        self._closing = Lock()
+        self._closed = False
+        self._reader: Reader | None = None
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
+
+    @abstractmethod
+    async def _do(self, request: Request) -> Any:
+        """What the engine answers."""
+
+    @abstractmethod
+    async def _wait(self, future: "Future[T]") -> T:
+        """What another thread answers."""
+
+    @abstractmethod
+    async def _work(self, function: Callable[[], T]) -> T:
+        """What takes a while, without keeping an event loop from its work."""
+
+    async def rank(
+        self,
+        query: str,
+        items: Sequence[str],
+        *,
+        positions: int | None = None,
+        id: str | None = None,
+        pinned: Mapping[str, int] | None = None,
+        excluded: Collection[str] = (),
+    ) -> Shown:
+        """A list to show for a query: some of `items`, the best known or one to learn from.
+
+        `positions` may be given with the first request of a query. The same `id` again gives the same list, and with
+        other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
+        not shown; such a list is not learned from unless the rules provably change nothing.
+        """
+        # an id begins with the time, so that new ones stand together on disk
+        new_id = f"{int(self._clock() * 1000):012x}{os.urandom(10).hex()}"
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id)
+        return cast(Shown, await self._do(request))
+
+    async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
+        """A click on an item of an impression. Without an `event_id`, repeating it changes nothing either."""
+        return (await self.events([Event(id, item, event_id)]))[0]
+
+    async def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
+        """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
+        if len(events) > MAX_EVENTS:
+            raise InputError(f"at most {MAX_EVENTS:,} events can be given at once, found {len(events):,}")
+        return cast(list[Verdict], await self._do(Clicks(tuple(map(click_request, events)))))
+
+    async def settle(self, id: str) -> Settlement:
+        """No more clicks of this impression will come: learn from those that did."""
+        return cast(Settlement, await self._do(SettleRequest(check_name(id, "id"))))
+
+    async def void(self, id: str) -> Settlement:
+        """The impression was never shown, or its clicks were lost: its place in learning is given to another."""
+        return cast(Settlement, await self._do(VoidRequest(check_name(id, "id"))))
+
+    async def queries(
+        self,
+        *,
+        search: str = "",
+        state: State | None = None,
+        sort: SortKey = "query",
+        descending: bool = False,
+        limit: int = 50,
+        offset: int = 0,
+        flush: bool = True,
+    ) -> QueryPage:
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
+        listing = Listing(search, state, sort, descending, limit, offset)
+        return await self._read(lambda reader: self._page(reader, listing), flush)
+
+    async def query(self, query: str) -> QueryDetail:
+        """What has been learned about a query."""
+        return cast(QueryDetail, await self._do(DetailRequest(_query_name(query))))
+
+    async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
+        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        return await self._read(lambda reader: self._history(reader, query), flush)
+
+    async def freeze(self, query: str) -> QuerySummary:
+        """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        return cast(QuerySummary, await self._do(FreezeRequest(_query_name(query), True)))
+
+    async def unfreeze(self, query: str) -> QuerySummary:
+        """Resume learning from where it was."""
+        return cast(QuerySummary, await self._do(FreezeRequest(_query_name(query), False)))
+
+    async def reset(
+        self,
+        query: str,
+        *,
+        policy: Policy | str | None = None,
+        positions: int | None = None,
+        horizon: int | None = None,
+        window: str | float | None = None,
+    ) -> QuerySummary:
+        """Start afresh, with these settings of the query's own, else with the ranker's; also before its first use."""
+        _query_name(query)
+        own_window = None if window is None else parse_duration(window, "window")
+        if own_window is not None:
+            self._settings.check_retention(own_window)
+        default = self._of_new_queries
+        name = default.policy
+        if policy is not None:  # one that is new here compiles
+            name = await self._work(lambda: self._algorithms.add(policy).name)
+        settings = QuerySettings(
+            name,
+            default.positions if positions is None else check_positions(positions),
+            default.horizon if horizon is None else check_horizon(horizon),
+            own_window,
+        )
+        return cast(QuerySummary, await self._do(ResetRequest(query, settings)))
+
+    async def verify(self, query: str) -> bool:
+        """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
+        return cast(bool, await self._do(VerifyRequest(_query_name(query))))
+
+    async def stats(self, *, flush: bool = True) -> Stats:
+        """Counts of everything; with `flush` once all that is due has settled."""
+        return await self._read(self._stats, flush)
+
+    async def operations(self) -> Operations:
+        """The store's size, what was forgotten, and how late clicks come."""
+        return await self._read(self._operations, False)
+
+    async def ping(self) -> None:
+        """Raise a `StoreError` unless the store works."""
+        await self._do(PingRequest())
+
+    async def close(self) -> None:
+        """Finish what was begun and release the store. What is not settled stays so until the store is opened again."""
+        await self._work(self._close)
+
+    # --- in the reader's thread -----------------------------------------------------------------------------
+
+    async def _read(self, function: Callable[[Reader], T], flush: bool) -> T:
+        """What a function finds in the store, if it should after all that is due has settled."""
+        if flush:
+            await self._do(FlushRequest())
+        return await self._wait(self._readers.submit(lambda: function(self._open_reader())))
+
+    def _open_reader(self) -> Reader:
+        if self._reader is None:
+            self._reader = self._store.reader()
+        return self._reader
+
+    def _page(self, reader: Reader, listing: Listing) -> QueryPage:
+        if listing.sort not in get_args(SortKey):
+            raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {listing.sort!r}")
+        if listing.state not in (None, *get_args(State)):
+            raise InputError(f"state must be {', '.join(get_args(State))}, found {listing.state!r}")
+        if not 1 <= listing.limit <= MAX_PAGE or listing.offset < 0:
+            raise InputError(
+                f"a page has 1 to {MAX_PAGE:,} queries from 0 on, found {listing.limit} from {listing.offset}"
+            )
+        rows, total = reader.queries(listing)
+        return QueryPage([summary(row) for row in rows], total)
+
+    def _history(self, reader: Reader, query: str) -> QueryHistory:
+        found = reader.query(_query_name(query))
+        if found is None:
+            raise Unknown(f"there is no query {query!r}")
+        row, written = found
+        return history_view(written, reader.recent(row.id, _MAX_SCANNED, _MAX_RECENT))
+
+    def _operations(self, reader: Reader) -> Operations:
+        counts, settings = self._engine.counts, self._settings
+        oldest = reader.oldest()
+        return Operations(
+            window=settings.window_ms / 1000,
+            retention=settings.retention_ms / 1000,
+            oldest_at=None if oldest is None else time_view(oldest),
+            store_bytes=reader.size(),
+            pruned=counts.pruned,
+            failures=counts.failures,
+            events=dict(counts.events),
+            delays=delays_view(reader.delays(_MAX_SCANNED), settings.window_ms),
+        )
+
+    def _stats(self, reader: Reader) -> Stats:
+        counts, totals = self._engine.counts, reader.totals()
+        return Stats(
+            *totals[:9],
+            reader.states(),
+            holdout_view(totals),
+            reader.size(),
+            ranked=dict(counts.ranked),
+            events=dict(counts.events),
+            failures=counts.failures,
+            batches=counts.batches,
+            operations=counts.operations,
+            loaded=self._engine.n_loaded,
+            learners=self._engine.n_learners,
+            waiting=self._engine.waiting,
+        )
+
+    def _close(self) -> None:
+        with self._closing:
+            self._engine.close()
+            self._readers.shutdown(wait=True)
+            if self._reader is not None:
+                self._reader.close()
+            if not self._closed:
+                self._store.close()
+            self._closed = True
+
+
+def _query_name(query: str) -> str:
+    return check_name(query, "query", MAX_NAME)
+
+
+def resolve(pairs: list[tuple[Any, Any]]) -> None:
+    """Give futures their results."""
+    for future, result in pairs:
+        if future.done():  # whoever waited was cancelled, or answered by the watchman
+            continue
+        with suppress(InvalidStateError):  # at this very moment
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

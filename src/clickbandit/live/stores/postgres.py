@@ -1,0 +1,259 @@
+"""A store in a PostgreSQL database, for any number of processes on any number of machines.
+
+Correctness rests on the database's transactions alone. A batch first makes the queries that are new to it, by name, and
+then locks the rows of all that it is about, by id: nobody waits for a row while holding one that comes later, and rows
+just made are invisible to the others, so there are no deadlocks. What a batch reads it reads after that, at the level
+"read committed", and so as the last holder of the lock left it. When a worker dies its connection ends, and with it its
+transaction and its locks.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from clickbandit.errors import InputError
+from clickbandit.live.stores.contract import (
+    PENDING,
+    QUERY_COLUMNS,
+    Changes,
+    ImpressionRow,
+    Locked,
+    NewQuery,
+    QueryRow,
+)
+from clickbandit.live.stores.sql import IMPRESSION, QUERY, VERSION, Database, SqlStore, insert
+from clickbandit.live.values import StoreError
+
+try:
+    import psycopg
+except ImportError as error:
+    raise InputError(
+        "a PostgreSQL store needs psycopg: install it with pip install 'clickbandit[postgres]'"
+    ) from error
+
+_TABLES = f"""
+create table meta (version bigint not null);
+insert into meta values ({VERSION});
+
+create table queries (
+    id bigint generated always as identity primary key, name text not null collate "C" unique, policy text not null,
+    positions bigint not null, horizon bigint not null, "window" bigint, created bigint not null, frozen text,
+    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:])}
+) with (fillfactor = 50);
+
+create table impressions (
+    number bigint generated always as identity primary key, id text not null collate "C" unique, query bigint not null,
+    at bigint not null, expires bigint not null, source bigint not null, compared boolean not null,
+    items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
+    clicks bigint not null
+) with (fillfactor = 70);
+create index due on impressions (expires, number) where outcome = {PENDING};
+
+create table events (
+    number bigint generated always as identity primary key, key text not null collate "C" unique,
+    impression text not null, item text not null, at bigint not null, late boolean not null, timestamp text
+);
+
+create table log (
+    query bigint not null, number bigint not null, records bytea not null, at bigint not null,
+    primary key (query, number)
+);
+
+create table snapshots (
+    query bigint not null, number bigint not null, state bytea not null, at bigint not null,
+    base boolean not null default false, primary key (query, number)
+);
+create index to_prune on snapshots (at) where not base;
+
+create table histories (query bigint primary key, history bytea not null);
+"""
+_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots", "histories")
+
+_NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
+_COUNT_AGAIN = 60.0
+"""Seconds after which the queries are counted anew, for other processes make some too."""
+_SESSION = {
+    # a process that hangs must not keep others waiting for ever, nor a network that swallows packets
+    "idle_in_transaction_session_timeout": "15s",
+    "lock_timeout": "15s",
+    "statement_timeout": "60s",
+    "default_transaction_isolation": "read committed",
+    "synchronous_commit": "on",
+}
+_RETRY = (psycopg.errors.UniqueViolation, psycopg.errors.LockNotAvailable, psycopg.OperationalError)
+
+
+class PostgresDatabase(Database):
+    """A connection to a server."""
+
+    errors = psycopg.Error
+    one_of = "= any(?)"
+    position_of = "strpos"
+    is_later = "not base"
+    unlocked = "for update of {} skip locked"
+
+    def __init__(self, url: str, *, reconnects: bool = False) -> None:
+        self._url = url
+        self._reconnects = reconnects
+        """Also without `begin`: for statements that are transactions of their own."""
+        self.connection = _connect(url)
+
+    def begin(self) -> None:
+        self._reconnect()
+        self.run("begin")
+
+    def roll_back(self) -> None:
+        try:
+            self.run("rollback")
+        except StoreError:
+            self.connection.close()
+
+    def _reconnect(self) -> None:
+        if self.connection.closed:
+            try:
+                self.connection = _connect(self._url)
+            except psycopg.Error as error:
+                raise self.failure(error) from error
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> "psycopg.Cursor[Any]":
+        if self._reconnects:
+            self._reconnect()
+        return self.connection.execute(_own(statement), values or None)
+
+    def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.executemany(_own(statement), rows)
+
+    def failure(self, error: Exception) -> StoreError:
+        """One that may be gone at the next attempt is worth another."""
+        if self._reconnects and isinstance(error, psycopg.OperationalError):
+            self.connection.close()
+        said = " ".join(str(error).split()) or type(error).__name__
+        return StoreError(f"PostgreSQL: {said}", retry=isinstance(error, _RETRY))
+
+    def list_of(self, values: Collection[Any]) -> list[Any]:
+        return list(values)
+
+    def size(self) -> int:
+        sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in _NAMES)
+        return int(self.rows(f"select {sizes}")[0][0])
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@cache
+def _own(statement: str) -> str:
+    """A statement with the database's placeholders."""
+    return statement.replace("?", "%s")
+
+
+class PostgresStore(SqlStore):
+    """See `clickbandit.live.stores.contract.Store`."""
+
+    database: PostgresDatabase
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        with ExitStack() as failed:
+            try:
+                self.database = PostgresDatabase(url)
+                failed.callback(self.database.close)
+                self._make_tables()
+            except (psycopg.Error, StoreError) as error:
+                said = " ".join(str(error).split()).removeprefix("PostgreSQL: ")
+                raise InputError(f"the PostgreSQL database cannot be used as a store: {said}") from error
+            failed.pop_all()
+        self._counted_at = -_COUNT_AGAIN
+
+    def _make_tables(self) -> None:
+        with self._transaction() as run:
+            run("select pg_advisory_xact_lock(hashtext('clickbandit tables'))")  # workers start at once
+            known = "table_name from information_schema.tables"
+            found = self.database.find(known, "table_schema = current_schema() and table_name", _NAMES)
+            if not found:
+                run(_TABLES)
+                return
+            version = self.database.row("select version from meta") if ("meta",) in found else None
+        if version != (VERSION,):
+            raise InputError(
+                f"the PostgreSQL database must hold the tables of a ranker, version {VERSION}, found "
+                f"{f'version {version[0]}' if version else 'other tables of these names'}: name another database"
+            )
+
+    def _open(self) -> PostgresDatabase:
+        try:
+            return PostgresDatabase(self._url, reconnects=True)
+        except psycopg.Error as error:
+            raise self.database.failure(error) from error
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except StoreError as error:  # it may be committed all the same, so this is not to be tried again
+            said = str(error).removeprefix("PostgreSQL: ")
+            raise StoreError(f"PostgreSQL: the commit failed: {said}") from error
+
+    def lock(
+        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
+    ) -> Locked:
+        if new:
+            self._make_queries(new, max_queries)
+        rows = self.database.rows(
+            f"select {QUERY} from queries where id in (select id from queries where name = any(?) "
+            "union select query from impressions where id = any(?)) order by id for update",
+            (list(names), list(ids)),
+        )
+        queries = {row[1]: QueryRow(*row) for row in rows}
+        locked = {query.id for query in queries.values()}
+        found = self.database.find(f"{IMPRESSION} from impressions", "id", ids)
+        impressions = {row[0]: ImpressionRow(*row) for row in found}
+        if any(impression.query not in locked for impression in impressions.values()):
+            # made by another process between these two statements: its query must be locked first
+            raise StoreError("PostgreSQL: an impression was made meanwhile", retry=True)
+        return Locked(queries, impressions)
+
+    def _make_queries(self, new: Sequence[NewQuery], max_queries: int) -> None:
+        names = [query.name for query in new]
+        known = {name for (name,) in self.database.find("name from queries", "name", names)}
+        missing = sorted((query for query in new if query.name not in known), key=lambda query: query.name)
+        if not missing:
+            return
+        if time.monotonic() - self._counted_at >= _COUNT_AGAIN:
+            ((self._n_queries,),) = self.database.rows("select count(*) from queries")
+            self._counted_at = time.monotonic()
+        self._make(_NEW_QUERY, missing, max_queries)
+
+    def save(self, changes: Changes) -> None:
+        # new names in their order, so that processes which are given the same ones cannot wait for each other
+        ordered = replace(
+            changes,
+            impressions=sorted(changes.impressions, key=attrgetter("id")),
+            events=sorted(changes.events),
+        )
+        try:
+            with self.database.connection.pipeline():
+                super().save(ordered)
+        except psycopg.Error as error:
+            raise self.database.failure(error) from error
+
+
+def _connect(url: str) -> "psycopg.Connection[Any]":
+    """Every statement by itself, except between `begin` and `commit`."""
+    connection = psycopg.connect(
+        url,
+        autocommit=True,
+        connect_timeout=10,
+        keepalives_idle=10,
+        keepalives_interval=5,
+        keepalives_count=3,
+        tcp_user_timeout=20_000,
+        application_name="clickbandit",
+    )
+    for name, value in _SESSION.items():
+        connection.execute("select set_config(%s, %s, false)", (name, value))
+    return connection

@@ -1,0 +1,201 @@
+"""A store in one SQLite file, for one process: write-ahead log, every commit on disk before it is acknowledged."""
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clickbandit.errors import InputError
+from clickbandit.live.stores.contract import (
+    PENDING,
+    QUERY_COLUMNS,
+    ImpressionRow,
+    Locked,
+    NewQuery,
+    QueryRow,
+)
+from clickbandit.live.stores.sql import IMPRESSION, QUERY, VERSION, Database, SqlStore, insert
+from clickbandit.live.values import StoreError
+
+_TABLES = f"""
+create table meta (version integer not null);
+insert into meta values ({VERSION});
+
+create table queries (
+    id integer primary key, name text not null unique, policy text not null, positions integer not null,
+    horizon integer not null, window integer, created integer not null, frozen text, updated integer not null,
+    number integer not null, snapshot integer not null, generation integer not null, items integer not null,
+    impressions integer not null,
+    learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
+    late integer not null, treated integer not null, treated_clicks integer not null,
+    treated_squares integer not null, held_out integer not null, held_out_clicks integer not null,
+    held_out_squares integer not null, progress integer not null, idle integer not null
+);
+
+create table impressions (
+    number integer primary key, id text not null unique, query integer not null, at integer not null,
+    expires integer not null, source integer not null, compared integer not null, items text not null,
+    body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null
+);
+create index due on impressions (expires) where outcome = {PENDING};
+
+create table events (
+    number integer primary key, key text not null unique, impression text not null, item text not null,
+    at integer not null, late integer not null, timestamp text
+);
+
+create table log (
+    query integer not null, number integer not null, records blob not null, at integer not null,
+    primary key (query, number)
+) without rowid;
+
+create table snapshots (
+    query integer not null, number integer not null, state blob not null, at integer not null,
+    base integer not null default 0, primary key (query, number)
+) without rowid;
+create index to_prune on snapshots (at) where base = 0;
+
+create table histories (query integer primary key, history blob not null);
+"""
+
+_LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
+_NEW_QUERY = insert("queries", [*NewQuery._fields, *_LATER])
+_NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in _LATER]
+_CACHE_KIB = 65_536
+_CHECKPOINT_PAGES = 4000
+
+
+class SqliteDatabase(Database):
+    """A connection to a file."""
+
+    errors = sqlite3.Error
+    one_of = "in (select value from json_each(?))"
+    position_of = "instr"
+    is_later = "base = 0"
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+
+    def begin(self) -> None:
+        self.run("begin immediate")
+
+    def roll_back(self) -> None:
+        with suppress(StoreError):  # what failed has ended the transaction
+            if self._connection.in_transaction:
+                self.run("rollback")
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._connection.executemany(statement, rows)
+
+    def failure(self, error: Exception) -> StoreError:
+        return StoreError(f"SQLite: {error}")
+
+    def run_script(self, script: str) -> None:
+        self._connection.executescript(script)
+
+    def list_of(self, values: Collection[Any]) -> str:
+        return json.dumps(list(values))
+
+    def size(self) -> int:
+        (pages,), (page,) = self.rows("pragma page_count")[0], self.rows("pragma page_size")[0]
+        return int(pages * page)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class SqliteStore(SqlStore):
+    """See `clickbandit.live.stores.contract.Store`."""
+
+    database: SqliteDatabase
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock_file = _lock(self.path)
+        try:
+            self.database = SqliteDatabase(self.path)
+            for setting in (
+                "journal_mode = wal",
+                "synchronous = full",
+                f"cache_size = -{_CACHE_KIB}",
+                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+            ):
+                self.database.run(f"pragma {setting}")
+            self._make_tables()
+            ((self._n_queries,),) = self.database.rows("select count(*) from queries")
+        except (sqlite3.Error, StoreError) as error:
+            os.close(self._lock_file)
+            said = str(error).removeprefix("SQLite: ")
+            raise InputError(f"{path} cannot be used as a store: {said}") from error
+        except InputError:
+            os.close(self._lock_file)
+            raise
+
+    def _make_tables(self) -> None:
+        rows = self.database.rows
+        names = {name for (name,) in rows("select name from sqlite_master where type = 'table'")}
+        if not names:
+            self.database.run_script(f"begin;{_TABLES}commit;")
+            return
+        found = rows("select version from meta") if "meta" in names else []
+        if found != [(VERSION,)]:
+            raise InputError(
+                f"{self.path} must hold the tables of a ranker, version {VERSION}, found "
+                f"{f'version {found[0][0]}' if found else 'other tables'}: name another file"
+            )
+
+    def _open(self) -> SqliteDatabase:
+        database = SqliteDatabase(self.path)
+        database.run("pragma query_only = true")
+        return database
+
+    def lock(
+        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
+    ) -> Locked:
+        find = self.database.find
+        found = find(f"{IMPRESSION} from impressions", "id", ids)
+        impressions = {row[0]: ImpressionRow(*row) for row in found}
+        queries = {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "name", names)}
+        created = [query for query in new if query.name not in queries]
+        if created:
+            self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
+            made = find(f"{QUERY} from queries", "name", [query.name for query in created])
+            queries |= {row[1]: QueryRow(*row) for row in made}
+        known = {query.id for query in queries.values()}
+        others = {impression.query for impression in impressions.values()} - known
+        queries |= {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "id", others)}
+        return Locked(queries, impressions)
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._lock_file)
+
+
+def _lock(path: Path) -> int:
+    """Keep other processes away for as long as this one lives, however it ends."""
+    name = path.with_name(path.name + "-lock")
+    try:
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(f"{path} cannot be used as a store: {error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(file, 100).decode(errors="replace").strip()
+        os.close(file)
+        raise InputError(
+            f"{path} is in use by process {owner or 'unknown'}, and a SQLite store serves one at a time: close that "
+            "one, name another file, or use PostgreSQL for many"
+        ) from None
+    os.ftruncate(file, 0)
+    os.write(file, f"{os.getpid()}\n".encode())
+    return file

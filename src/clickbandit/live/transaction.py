@@ -1,0 +1,159 @@
+"""One transaction: the rows that the store has locked, learners in memory, and all that changes.
+
+What is done with them is in `batch`. An operation that is wrong raises and leaves nothing behind; so does one whose
+policy fails, and then its learner is made anew from the log. Nothing is acknowledged before the engine has committed.
+"""
+
+import logging
+from collections.abc import Callable
+
+from clickbandit.live import records
+from clickbandit.live.history import History, Look
+from clickbandit.live.learner import Learner
+from clickbandit.live.learners import LearnerError, Learners
+from clickbandit.live.records import Items, Start
+from clickbandit.live.settings import RankerSettings
+from clickbandit.live.stores.contract import (
+    Changes,
+    EventRow,
+    ImpressionRow,
+    Locked,
+    LogRow,
+    QueryRow,
+    Snapshot,
+    Store,
+)
+from clickbandit.live.values import Unknown
+
+_SNAPSHOT_RECORDS = 256
+"""A snapshot is taken after this many records at least, and if it is large after as many as its bytes over this."""
+
+log = logging.getLogger("clickbandit.live")
+
+
+class Transaction:
+    """The rows of one transaction, and what becomes of them."""
+
+    def __init__(
+        self, store: Store, locked: Locked, settings: RankerSettings, learners: Learners, now: int
+    ) -> None:
+        self.queries = locked.queries
+        self.impressions = locked.impressions
+        self.settings = settings
+        self.learners = learners
+        self.now = now
+        self.known_events: set[str] = set()
+        """Of the events that are reported, those that are stored."""
+        self._store = store
+        self._by_id = {row.id: row for row in locked.queries.values()}
+        self._dirty: dict[int, QueryRow] = {}
+        self._touched: dict[str, ImpressionRow] = {}
+        self._new: list[ImpressionRow] = []
+        self._events: list[EventRow] = []
+        self._log: dict[int, bytearray] = {}
+        self._replaced: set[int] = set()
+        """Queries whose learner could not be loaded and was replaced."""
+        self._frozen: set[int] = set()
+        """Queries that were frozen or unfrozen."""
+
+    def changes(self) -> Changes:
+        """All that is to be written."""
+        snapshots = []
+        for query in self._log:
+            row, learner = self._by_id[query], self.learners.get(query)
+            if learner is None:
+                continue
+            enough = max(_SNAPSHOT_RECORDS, learner.size // _SNAPSHOT_RECORDS)
+            if row.number - row.snapshot >= enough or query in self._replaced:
+                snapshots.append(Snapshot(query, row.number, learner.to_bytes(), self.now))
+                row.snapshot = row.number
+        histories = self._histories({snapshot.query for snapshot in snapshots})
+        return Changes(
+            queries=list(self._dirty.values()),
+            impressions=self._new,
+            touched=list(self._touched.values()),
+            events=self._events,
+            log=[
+                LogRow(query, self._by_id[query].number, bytes(written), self.now)
+                for query, written in self._log.items()
+            ],
+            snapshots=snapshots,
+            histories=histories,
+        )
+
+    def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
+        """The histories of queries whose items were grouped anew, or that are to be counted again."""
+        histories = []
+        for query in self._log.keys() | self._frozen:
+            row, learner = self._by_id[query], self.learners.get(query)
+            if learner is None:
+                continue
+            if row.number < learner.look_at and query not in to_count and query not in self._frozen:
+                continue
+            try:
+                look = Look(row, learner, self.now)
+            except Exception:  # of the policy's code that says what was learned: nothing depends on it
+                log.exception("the policy %s of query %r cannot say what it learned", row.policy, row.name)
+                continue
+            row.progress = look.progress
+            learner.look_at = row.number + _SNAPSHOT_RECORDS if look.look_at is None else look.look_at
+            if query in to_count or learner.seen != look.signature:
+                learner.seen = look.signature
+                history = History(self._store.history(query))
+                if query in to_count or not history.points:
+                    history.count(row, self.now)
+                if history.add(look) or query in to_count:
+                    histories.append((query, history.to_bytes()))
+        return histories
+
+    # --- rows and learners ----------------------------------------------------------------------------------
+
+    def _query(self, name: str) -> QueryRow:
+        row = self.queries.get(name)
+        if row is None:
+            raise Unknown(f"there is no query {name!r}")
+        return row
+
+    def _impression(self, id: str) -> ImpressionRow:
+        impression = self.impressions.get(id)
+        if impression is None:
+            raise Unknown(f"there is no impression {id!r}: it never was, or it was pruned")
+        return impression
+
+    def learner(self, row: QueryRow) -> Learner:
+        """What is learned about a query, as of the last record of this transaction."""
+        return self.learners.at(row, self._pending(row))
+
+    def _pending(self, row: QueryRow) -> list[bytes]:
+        """The records of this transaction."""
+        return [bytes(self._log[row.id])] if row.id in self._log else []
+
+    def _changed(self, row: QueryRow) -> None:
+        self._dirty[row.id] = row
+
+    def _append(self, row: QueryRow, record: bytes) -> None:
+        """Add to a query's log what its learner has just done."""
+        row.number += 1
+        self._dirty[row.id] = row
+        self._log.setdefault(row.id, bytearray()).extend(record)
+
+    def _carefully(self, row: QueryRow, do: Callable[[], None]) -> None:
+        """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
+        try:
+            do()
+        except Exception as error:
+            self.learners.forget(row.id)
+            log.exception("the policy %s of query %r failed", row.policy, row.name)
+            raise LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}") from error
+
+    def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
+        self._carefully(row, lambda: learner.apply(record))
+        self._append(row, records.text(record))
+        row.items = len(learner.items)
+        learner.look_at = 0
+        if isinstance(record, Start):
+            row.learned = row.idle = 0
+            row.generation = learner.generation
+
+    def _touch(self, impression: ImpressionRow) -> None:
+        self._touched[impression.id] = impression

@@ -1,0 +1,327 @@
+"""What the live ranker takes and gives, stated once: the same values embedded, asynchronous and over HTTP.
+
+Times are `datetime` in UTC here and RFC 3339 in JSON; positions are counted from 1; items and queries are the names
+that the caller gave them. What every request makes (`Shown`, `Event`, `Verdict`) is a NamedTuple, so that making one
+costs next to nothing, and has its own shape in JSON (`http.messages`). The others travel as they are: the text under
+a field is its description in `/openapi.json`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from clickbandit.errors import InputError
+
+MAX_ITEMS = 1000
+"""Items in one request."""
+MAX_POSITIONS = 50
+MAX_NAME = 1000
+"""Characters in the name of a query."""
+MAX_ID = 200
+"""Characters in the name of an item, an impression or an event."""
+
+Source = Literal["policy", "holdout", "rules", "frozen", "fallback"]
+"""How a list was made: by the policy, and then it is learned from; in the given order, for the share of impressions
+that is held out; as the best list known under business rules (items pinned, excluded or missing), or because the
+query is frozen; or in the given order because the store failed, and then the impression is not known afterwards."""
+
+EventVerdict = Literal["accepted", "duplicate", "late", "unknown", "invalid"]
+"""What became of an event: learned from when its impression settles; known already, and nothing changed; stored and
+counted but too late to learn from; its impression is not known; or it cannot be used, for the reason given."""
+
+Outcome = Literal["pending", "settled", "void"]
+State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
+"""How far a query is: all items are still compared with each other; they are divided into groups, or some are out;
+its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.contract.STUCK_AFTER`)."""
+SortKey = Literal["query", "impressions", "clicks", "updated"]
+
+
+class Conflict(InputError):
+    """The request contradicts what was done before: another body under the same id, or void after settled."""
+
+
+class Unknown(InputError):
+    """There is no such query or impression, or it was pruned."""
+
+
+class LimitReached(InputError):
+    """There are as many queries as the ranker may have, and this would be another."""
+
+
+class StoreError(Exception):
+    """The store failed. Nothing of the operation was done; `rank` never raises this but serves the given order."""
+
+    def __init__(self, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.retry = retry
+        """Whether to try again at once: the failure came of what others did at the same time."""
+
+
+class Closed(StoreError):
+    """The ranker was closed."""
+
+
+class Shown(NamedTuple):
+    """A list to show, and the impression's id, under which its clicks are reported."""
+
+    id: str
+    query: str
+    items: tuple[str, ...]
+    """From the first position to the last; fewer than `positions` if there are fewer items."""
+    propensities: tuple[float | None, ...]
+    """By position: the probability, given what was known just before and how the list was made (`source`), that this
+    item stands there; None where the policy cannot state it exactly."""
+    policy: str
+    """The query's policy in the spelling of the command line."""
+    source: Source
+    expires_at: datetime
+    """When the impression settles at the latest: clicks that arrive later are not learned from."""
+
+
+class Event(NamedTuple):
+    """A click on an item of an impression."""
+
+    id: str
+    """The impression's id."""
+    item: str
+    event_id: str | None = None
+    """The same id again changes nothing. Without one, the impression and the item are the id."""
+    timestamp: datetime | str | None = None
+    """When the client says that it happened (RFC 3339): kept, and used for nothing else. Lateness goes by the
+    ranker's clock at the arrival of the event."""
+
+
+class Verdict(NamedTuple):
+    """What became of an event."""
+
+    verdict: EventVerdict
+    event_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an impression ended."""
+
+    id: str
+    outcome: Outcome
+    clicked: tuple[str, ...]
+    """The items that were clicked in time, in the order shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySummary:
+    """One query: its settings and its counts."""
+
+    query: str
+    policy: str
+    positions: int
+    horizon: int
+    window: float | None
+    """Seconds, if it has a window of its own."""
+    items: int
+    frozen: bool
+    state: State
+    """exploring: all items are still compared with each other. splitting: they are divided into groups, or some are
+    out. settled: the list is final. frozen: one list is shown and nothing is learned. stuck: nothing was learned from
+    the last 200 impressions, or from 1,000 without a click."""
+    created_at: datetime
+    updated_at: datetime
+    """When an impression was last shown."""
+    impressions: int
+    """Lists shown, whatever became of them."""
+    learned: int
+    """Impressions that the policy learned from since it last started afresh."""
+    settled: int
+    voided: int
+    pending: int
+    """Impressions that are neither settled nor void yet."""
+    clicks: int
+    """Clicks of settled impressions, at most one for an item in an impression."""
+    late: int
+    """Clicks that came after settlement."""
+    past_horizon: bool
+    """Whether more impressions were learned from than the horizon, which sets constants only: learning continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPage:
+    """Some of the queries, and how many there are that match."""
+
+    queries: list[QuerySummary]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Clicks of one side of the holdout comparison."""
+
+    impressions: int
+    """Settled ones."""
+    clicks: int
+    per_impression: Estimate
+    """Clicks per impression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holdout:
+    """The given order against the rest, over impressions that were shown while a share was held out."""
+
+    treated: Arm
+    """Every impression that was not held out, whatever its list came from."""
+    held_out: Arm
+    difference: Estimate
+    """Clicks per impression, treated minus held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDetail:
+    """What has been learned about a query."""
+
+    summary: QuerySummary
+    items: list[str]
+    """The items that the policy knows."""
+    best: list[str]
+    """The list that it would show if it stopped exploring now; for a frozen query the list that it shows."""
+    learned: dict[str, Any]
+    """What the policy says of its state (its `describe`), with the names of the items; every part may be missing.
+    items: by item, how often it was observed and clicked, its estimate, the interval from low to high, whether it is
+    eliminated. groups: batches of items, their positions first to last, their stage, and at_least: how many more
+    impressions at least until the group can change. next_decision: the same for the whole query. settled: whether
+    nothing can change any more."""
+    generation: int
+    """How often learning started afresh."""
+    records: int
+    """The number of the last record in the query's log."""
+    holdout: Holdout | None
+    """None until both sides have two settled impressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How the items of a query were grouped from a moment on."""
+
+    at: datetime
+    learned: int
+    """Impressions learned from until then."""
+    generation: int
+    frozen: bool
+    groups: list[dict[str, Any]]
+    """As in `QueryDetail.learned`."""
+    eliminated: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How many impressions of a query had settled at a moment, and with how many clicks."""
+
+    at: datetime
+    settled: int
+    clicks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastImpression:
+    """A list that was shown."""
+
+    id: str
+    at: datetime
+    items: list[str]
+    clicked: list[str]
+    source: Source
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHistory:
+    """How a query came to know what it knows."""
+
+    frames: list[Frame]
+    """One for each change, the last 200 at most."""
+    evidence: dict[str, dict[str, Any]]
+    """For each eliminated item what was known of it then: as in `QueryDetail.learned`, with `at` (milliseconds since
+    1970), `learned`, and `worse_than`: of how many other items the intervals lay above."""
+    points: list[Point]
+    """From the query's beginning on, closer together the later."""
+    impressions: list[PastImpression]
+    """The last ones, the latest first, if they are among the last of all queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long after their lists the last clicks arrived, in seconds."""
+
+    clicks: int
+    late: int
+    median: float
+    most: float
+    """99% of them came within this time."""
+    suggested: float | None
+    """A window that would have caught 99%, if the one in use did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The store's size, what was forgotten, and how late clicks come: for whoever runs a ranker."""
+
+    window: float
+    """Seconds after which an impression settles, unless its query has a window of its own."""
+    retention: float
+    """Seconds that settled impressions and events are kept."""
+    oldest_at: datetime | None
+    """When the oldest impression was shown that is kept."""
+    store_bytes: int
+    pruned: int
+    """Rows forgotten since this ranker was started."""
+    failures: int
+    """Batches of operations that the store refused."""
+    events: dict[EventVerdict, int]
+    """Events, by verdict."""
+    delays: Delays | None
+    """None while there are no clicks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of everything: in the first block those of the store, in the second those since this process started."""
+
+    queries: int
+    past_horizon: int
+    """Queries that learned from more impressions than their horizon."""
+    frozen: int
+    impressions: int
+    learned: int
+    settled: int
+    voided: int
+    clicks: int
+    late: int
+    states: dict[State, int]
+    """How many queries are in each state."""
+    holdout: Holdout | None
+    store_bytes: int
+
+    ranked: dict[Source, int]
+    """Lists served, by how they were made; "fallback" counts those that the store's failure left as they were given."""
+    events: dict[EventVerdict, int]
+    """Events, by verdict."""
+    failures: int
+    """Batches of operations that the store refused."""
+    batches: int
+    """Transactions committed."""
+    operations: int
+    """Operations in these."""
+    loaded: int
+    """Learners read from the store."""
+    learners: int
+    """Learners in memory."""
+    waiting: int
+    """Operations that wait for their batch."""

@@ -1,0 +1,134 @@
+"""What a log format is: how to recognise a file of it, how to read one, and how to write one.
+
+A format is a class in a module of this package, called by the module's name on the command line. Another package
+registers its own by an entry point, in its `pyproject.toml`:
+
+    [project.entry-points."clickbandit.log_formats"]
+    their-log = "their_package.their_module:TheirLog"
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clickbandit.errors import InputError
+from clickbandit.logs import files, formats
+from clickbandit.logs.reading import Reading
+from clickbandit.logs.tally import Tally
+from clickbandit.registry import Registry
+
+Progress = Callable[[int, int], None]
+"""Called with how many more bytes of files and how many more sessions were read."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a file."""
+
+    strict: bool = False
+    """Stop at the first malformed line."""
+    query_key: str = "query"
+    """What tells two queries apart: one of the format's `query_keys`."""
+    progress: Progress = lambda n_bytes, n_sessions: None
+    """A format may report how far it is; what it does not report is added when the file is done."""
+
+
+class Opening:
+    """The beginning of a file, by which formats recognise it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.start = files.head(path)
+        """The first bytes, unpacked."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The first whole lines."""
+        lines = self.start.decode(errors="replace").splitlines()
+        return lines[:-1] or lines
+
+    @cached_property
+    def schema(self) -> pa.Schema | None:
+        """The schema of a Parquet file."""
+        try:
+            return pq.read_schema(self.path) if self.start.startswith(files.PARQUET) else None
+        except (OSError, ValueError):
+            return None
+
+
+class Writer(NamedTuple):
+    """How sessions are written in a format."""
+
+    header: str
+    """What stands at the top of a file."""
+    session: Callable[[str, Sequence[str], Sequence[int]], str]
+    """The lines of a session from its query, items and clicks; `SESSION` stands for the session's number."""
+    forbidden: re.Pattern[str]
+    """What no name of a query or item may contain."""
+
+
+SESSION = "\0"
+"""Stands for the session's number in a text that many sessions share."""
+
+
+class LogFormat(ABC):
+    """A format of click logs: the base of all formats."""
+
+    query_keys: ClassVar[tuple[str, ...]] = ("query",)
+    """What can tell two queries apart."""
+    writer: ClassVar[Writer | None] = None
+    """How logs are generated in this format, if they can be."""
+
+    @abstractmethod
+    def recognise(self, opening: Opening) -> bool:
+        """Whether a file looks like this format."""
+
+    @abstractmethod
+    def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
+        """Count a file into `tally`, and say what was read and what was left out."""
+
+
+registered: Registry[LogFormat] = Registry(
+    formats,
+    LogFormat,  # type: ignore[type-abstract]
+    "log format",
+    lambda module: module.replace("_", "-"),
+    group="clickbandit.log_formats",
+)
+"""All log formats of the library and of packages that bring their own, by their names on the command line."""
+
+
+def log_format(name: str) -> LogFormat:
+    """The format of this name, or an error that names the nearest."""
+    return registered.get(name)()
+
+
+def format_names(*, writable: bool = False) -> list[str]:
+    """The names of all formats, or of those in which logs can be generated."""
+    return [name for name in registered.names() if not writable or registered.get(name).writer]
+
+
+def format_of(path: Path, name: str | None = None) -> str:
+    """The name of a file's format: the one it looks like, which must be `name` if there is one to choose.
+
+    A file that no format recognises is taken for what it is said to be, as it may be damaged at the top.
+    """
+    opening = Opening(path)
+    if name is not None and log_format(name).recognise(opening):
+        return name
+    likely = [other for other in format_names() if other != name and log_format(other).recognise(opening)]
+    if name is not None and likely:
+        raise InputError(
+            f"{path} is not {name}: it looks like {likely[0]}, so read it with --format {likely[0]}"
+        )
+    if name is None and len(likely) != 1:
+        found, known = (" and ".join(likely), likely) if likely else ("no log format", format_names())
+        raise InputError(f"{path} looks like {found}: choose one with --format ({', '.join(known)})")
+    return name or likely[0]

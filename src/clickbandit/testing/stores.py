@@ -1,0 +1,329 @@
+"""What a store of the live ranker must keep, as a check that anyone can run on a store of their own."""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from clickbandit.live.ranker import Ranker
+from clickbandit.live.stores.contract import (
+    DIVIDED,
+    FINISHED,
+    OUTCOMES,
+    PENDING,
+    POLICY,
+    QUERY_COLUMNS,
+    SETTLED,
+    Changes,
+    EventRow,
+    ImpressionRow,
+    Listing,
+    Locked,
+    LogRow,
+    NewQuery,
+    QueryRow,
+    Reader,
+    Snapshot,
+    Store,
+    Totals,
+)
+from clickbandit.live.values import StoreError
+
+_NAMES = ("Boots", "boots", 'it\'s 100% "new"?', "ünïcødé 😀", "zebra")
+_MAX_QUERIES = len(_NAMES)
+_MANY = 1000
+_LEARNED = "learned"
+_VISITS = 10
+
+
+class _Filled(NamedTuple):
+    """What a store was given."""
+
+    queries: list[QueryRow]
+    impressions: list[ImpressionRow]
+    events: list[EventRow]
+    log: list[LogRow]
+    snapshots: list[Snapshot]
+    histories: dict[int, bytes]
+
+
+def check_store(store: Store, *, reopen: Callable[[], Store] | None = None) -> None:
+    """Raise an AssertionError that says how a store breaks the contract (`live.stores.contract`), if it does.
+
+    The store must be empty; it is filled and closed. Everything saved is found again as it was, to the bit, and once;
+    what is rolled back is not; nothing is stored twice under one id; limits, orders and sums hold, and pruning forgets
+    what it should and nothing else. Then a ranker learns with it. `reopen` opens it again at the end, to see that
+    nothing was lost.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from clickbandit.live.stores.sqlite import SqliteStore
+    >>> with TemporaryDirectory() as folder:
+    ...     check_store(SqliteStore(Path(folder, "mine.db")), reopen=lambda: SqliteStore(Path(folder, "mine.db")))
+    """
+    try:
+        with closing(store.reader()) as reader:
+            filled = _check_contract(store, reader)
+    except BaseException:
+        store.close()
+        raise
+    _check_ranker(store, filled)
+    if reopen is not None:
+        _check_reopened(reopen(), filled)
+
+
+def _check_contract(store: Store, reader: Reader) -> _Filled:
+    _expect(store.policies(), [], "the policies of an empty store")
+    _expect(reader.totals(), Totals(*[0] * len(Totals._fields)), "the totals of an empty store")
+    _expect((reader.queries(Listing()), reader.oldest()), (([], 0), None), "an empty store")
+    filled = _fill(store, _check_new_queries(store, reader))
+    _check_rows(store, filled)
+    _check_learning(store, filled)
+    _check_rollback(store, filled)
+    _check_ids(store, filled)
+    _check_due(store, filled)
+    _check_reader(reader, filled)
+    return _check_prune(store, filled)
+
+
+def _expect(found: object, expected: object, what: str) -> None:
+    assert found == expected, f"{what}: expected {expected}, found {found}"
+
+
+def _lock(store: Store, names: Any = (), ids: Any = (), new: Any = (), max_queries: int = _MANY) -> Locked:
+    store.begin()
+    return store.lock(names, ids, new, max_queries)
+
+
+def _check_new_queries(store: Store, reader: Reader) -> list[QueryRow]:
+    """Queries are made with their settings, as many as there may be, and not before the commit."""
+    new = [
+        NewQuery(name, "random", 2 + k, 10**6 + k, None if k else 5000, k) for k, name in enumerate(_NAMES)
+    ]
+    locked = _lock(store, {*_NAMES, "missing"}, {"missing"}, new)
+    _expect(set(locked.queries), set(_NAMES), "the queries that lock gives")
+    _expect(locked.impressions, {}, "impressions that do not exist")
+    store.rollback()
+    _expect(reader.totals().queries, 0, "queries after a rollback")
+    _lock(store, _NAMES[:1], (), new[:1])
+    store.commit()
+    rows = _lock(store, _NAMES, (), new, _MAX_QUERIES - 1).queries
+    _expect(len(rows), _MAX_QUERIES - 1, "queries when one too many is new")
+    store.commit()
+    rows = _lock(store, _NAMES, (), new, _MAX_QUERIES).queries
+    store.commit()
+    for query in new:
+        expected = QueryRow(rows[query.name].id, *query)
+        _expect(rows[query.name], expected, "a new query")
+    _expect(len({row.id for row in rows.values()}), len(new), "different ids of queries")
+    _expect(reader.totals().queries, len(new), "queries after the commit")
+    _expect(store.policies(), ["random"], "the policies of all queries, each once")
+    return [rows[name] for name in _NAMES]
+
+
+def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
+    """Write something into every column."""
+    for k, row in enumerate(rows):
+        for j, name in enumerate(QUERY_COLUMNS[8:]):
+            setattr(row, name, 100 * k + j + 1)
+        row.policy, row.frozen = f"toprank:c={k}", '["A", "ü"]' if k == 0 else None
+        row.progress, row.idle = [FINISHED, DIVIDED, 0, 0, 0][k], 200 if k == 3 else 0
+    impressions = [
+        ImpressionRow(
+            id=f"i{k}",
+            query=rows[k % 2].id,
+            at=1000 + k,
+            expires=5000 - k // 2,
+            source=POLICY,
+            compared=k % 2 == 0,
+            items='["A", "é\\u0001"]',
+            body=bytes([0, k, 255]),
+            propensities=[None, b"", b"\x00\xff"][k % 3],
+            learning=None if k % 2 else bytes(range(k, 256)),
+            clicks=2**49 + k,
+        )
+        for k in range(10)
+    ]
+    events = [
+        EventRow(f"e{k} '", f"i{k}", "é", 2000 + k, k == 3, None if k else "2024-05-01T12:00:00+00:00")
+        for k in range(5)
+    ]
+    log = [LogRow(row.id, n, bytes([n, 0, 255]), 1000 + n) for row in rows[:2] for n in (1, 4, 9)]
+    snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n) for n in (4, 9)]
+    histories = {rows[0].id: b'{"frames": []}', rows[1].id: b"\x00\xff"}
+    _lock(store, [row.name for row in rows])
+    store.save(
+        Changes(rows, impressions, [], events, log, snapshots, [(rows[0].id, b"old"), *histories.items()])
+    )
+    store.commit()
+    return _Filled(rows, impressions, events, log, snapshots, histories)
+
+
+def _check_rows(store: Store, filled: _Filled) -> None:
+    """All is read as it was written, and nothing else."""
+    kept = {row.id: row for row in filled.impressions}
+    locked = _lock(store, (), [f"i{k}" for k in range(10)])
+    _expect(locked.impressions, kept, "the impressions")
+    _expect(set(locked.queries), set(_NAMES[:2]), "the queries of the impressions that are locked")
+    store.rollback()
+    locked = _lock(store, _NAMES)
+    _expect(list(map(locked.queries.get, _NAMES)), filled.queries, "the queries")
+    keys = [event.key for event in filled.events]
+    _expect(store.known_events([*keys, "new"]), set(keys), "the events that are known")
+    store.rollback()
+
+
+def _check_learning(store: Store, filled: _Filled) -> None:
+    first, second, third = (row.id for row in filled.queries[:3])
+    store.begin()
+    _expect(list(store.log(first, 0)), filled.log[:3], "a query's log")
+    _expect(list(store.log(second, 1)), filled.log[4:], "a query's log after record 1")
+    _expect(list(store.log(third, 0)), [], "the log of a query without one")
+    _expect(store.snapshot(first), filled.snapshots[-1], "the latest snapshot")
+    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the oldest snapshot")
+    _expect(store.snapshot(second), None, "the snapshot of a query without one")
+    for query in (first, second, third):
+        _expect(store.history(query), filled.histories.get(query), "a query's history")
+    store.rollback()
+
+
+def _check_rollback(store: Store, filled: _Filled) -> None:
+    row, impression = replace(filled.queries[0], clicks=0), replace(filled.impressions[0], clicks=0)
+    new = replace(impression, id="undone")
+    _lock(store, [row.name], [impression.id])
+    changes = Changes([row], [new], [impression], [EventRow("undone", "i0", "A", 1, False, None)])
+    changes.log, changes.histories = [LogRow(row.id, 99, b"", 1)], [(row.id, b"undone")]
+    store.save(changes)
+    store.rollback()
+    store.rollback()  # without a transaction it does nothing
+    _check_rows(store, filled)
+    _check_learning(store, filled)
+    _expect(_lock(store, (), ["undone"]).impressions, {}, "an impression that was rolled back")
+    _expect(store.known_events(["undone"]), set(), "an event that was rolled back")
+    store.rollback()
+
+
+def _check_ids(store: Store, filled: _Filled) -> None:
+    """What has an id is stored once: a click that comes twice must not count twice."""
+    for what, changes in (
+        ("an impression", Changes(impressions=[replace(filled.impressions[0], at=9)])),
+        ("an event", Changes(events=[filled.events[0]._replace(item="other")])),
+        ("a record of a log", Changes(log=[filled.log[0]._replace(records=b"other")])),
+    ):
+        _lock(store, _NAMES)
+        try:
+            store.save(changes)
+            store.commit()
+        except StoreError:
+            store.rollback()
+        else:
+            raise AssertionError(
+                f"{what} with an id that exists: expected a StoreError, found that it was saved"
+            )
+    _check_rows(store, filled)
+
+
+def _check_due(store: Store, filled: _Filled) -> None:
+    """Impressions that expired come the earliest first, and settled ones no more."""
+    order = [row.id for row in sorted(filled.impressions, key=lambda row: row.expires)]
+    times = {row.id: row.expires for row in filled.impressions}
+    _lock(store, (), order)
+    due = store.due(4998, _MANY)
+    _expect(set(due), {id for id in order if times[id] <= 4998}, "the impressions that are due")
+    _expect([times[id] for id in due], sorted(times[id] for id in due), "the times of those that are due")
+    _expect(store.due(4998, 2), due[:2], "two of the impressions that are due")
+    settled = [row for row in filled.impressions if row.id in due]
+    for row in settled:
+        row.outcome, row.clicks = SETTLED, row.clicks | 1
+    store.save(Changes(touched=settled))
+    store.commit()
+    store.begin()
+    _expect(store.due(4998, _MANY), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
+    store.rollback()
+    _check_rows(store, filled)
+
+
+def _check_reader(reader: Reader, filled: _Filled) -> None:
+    rows = filled.queries
+    by_clicks = sorted(rows, key=lambda row: row.clicks, reverse=True)
+    for listing, expected in (
+        (Listing(sort="clicks", descending=True, limit=2, offset=1), (by_clicks[1:3], 5)),
+        (Listing(sort="impressions"), (rows, 5)),
+        (Listing(search="BOOT", sort="updated"), (rows[:2], 2)),
+        (Listing(search='% "new"?'), (rows[2:3], 1)),
+        (Listing(state="stuck"), (rows[3:4], 1)),
+        (Listing(state="frozen", search="zebra"), ([], 0)),
+    ):
+        _expect(reader.queries(listing), expected, f"the page {listing}")
+    _expect(reader.query(rows[1].name), (rows[1], filled.histories[rows[1].id]), "a query with its history")
+    _expect(reader.query(rows[2].name), (rows[2], None), "a query without a history")
+    _expect(reader.query("missing"), None, "a query that does not exist")
+    own = [row for row in filled.impressions[::-1] if row.query == rows[0].id]
+    _expect(reader.recent(rows[0].id, _MANY, 3), own[:3], "a query's last impressions")
+    _expect(reader.recent(rows[0].id, 4, 3), own[:2], "a query's impressions among the last four")
+    sums = [sum(getattr(row, name) for row in rows) for name in Totals._fields[3:]]
+    past = sum(row.learned > row.horizon for row in rows)
+    _expect(reader.totals(), Totals(len(rows), past, 1, *sums), "the totals")
+    states = {"frozen": 1, "splitting": 1, "exploring": 2, "stuck": 1}
+    _expect(reader.states(), states, "how many queries are in each state")
+    shown = {row.id: row.at for row in filled.impressions}
+    delays = reader.delays(_MANY)
+    waited = sorted(event.at - shown[event.impression] for event in filled.events)
+    _expect(
+        (sorted(delays.milliseconds), delays.late),
+        (waited, 1),
+        "how long clicks took, and how many were late",
+    )
+    _expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
+    _expect(reader.oldest(), filled.impressions[0].at, "when the oldest impression was shown")
+    assert reader.size() > 0, f"the store's size: expected more than 0 bytes, found {reader.size()}"
+
+
+def _check_prune(store: Store, filled: _Filled) -> _Filled:
+    """What is settled and old goes, with the log before an old snapshot; what is left."""
+    first, second = filled.queries[0].id, filled.queries[1].id
+    _expect(store.prune(1000, _MANY), 0, "rows pruned when nothing is old")
+    _check_rows(store, filled)
+    _check_learning(store, filled)
+    _expect(store.prune(1006, _MANY), 4, "rows pruned: two impressions, and two records before a snapshot")
+    pending = [row for row in filled.impressions if row.outcome == PENDING]
+    _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))
+    store.begin()
+    _expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
+    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the snapshot that its log starts from")
+    store.rollback()
+    _expect(store.prune(3000, _MANY), 11, "rows pruned: four impressions, five events, a record, a snapshot")
+    store.begin()
+    _expect(store.snapshot(first, oldest=True), filled.snapshots[1], "the snapshot that is left")
+    _expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")
+    store.rollback()
+    return filled._replace(impressions=pending, events=[])
+
+
+def _check_ranker(store: Store, filled: _Filled) -> None:
+    """A ranker learns with it, from each click once."""
+    for row in filled.queries:
+        row.policy = "random"
+    _lock(store, _NAMES)
+    store.save(Changes(filled.queries))
+    store.commit()
+    clicks = sum(row.clicks for row in filled.queries)
+    with Ranker(store, policy="random", positions=2, clock=lambda: 3.0) as ranker:
+        for n in range(_VISITS):
+            shown = ranker.rank(_LEARNED, ["A", "B", "C"], id=f"visit {n}")
+            _expect(ranker.rank(_LEARNED, ["A", "B", "C"], id=f"visit {n}"), shown, "a list asked for twice")
+            verdicts = [ranker.click(shown.id, shown.items[0]).verdict for _ in range(2)]
+            _expect(verdicts, ["accepted", "duplicate"], "the verdicts of a click that came twice")
+            _expect(ranker.settle(shown.id).clicked, shown.items[:1], "the items that were clicked")
+        _expect(ranker.stats().clicks, clicks + _VISITS, "clicks that a ranker counted")
+        _expect(ranker.verify(_LEARNED), True, "whether the log gives what was learned")
+
+
+def _check_reopened(store: Store, filled: _Filled) -> None:
+    _check_rows(store, filled)
+    row = _lock(store, [_LEARNED]).queries[_LEARNED]
+    counts = (row.impressions, row.settled, row.learned, row.clicks)
+    _expect(counts, (_VISITS,) * 4, "what a ranker counted, after the store was opened again")
+    _expect(sum(1 for entry in store.log(row.id, 0) for _ in entry.records) > _VISITS, True, "its log")
+    store.rollback()
+    store.close()

@@ -1,0 +1,109 @@
+"""Many runs on threads: traces, tables, summaries, and Ctrl-C."""
+
+import math
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from clickbandit import BatchRank, CascadeModel, simulate
+from clickbandit.experiments import simulate as module
+from clickbandit.simulation import outcome
+from clickbandit.simulation.run import Problem
+
+CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2])
+
+
+def test_the_trace_as_a_table():
+    trace = simulate(BatchRank(), CM, positions=2, steps=1000, runs=3, seed=1, query="shoes")
+    table = trace.to_table()
+    assert table.column_names == ["policy", "model", "query", "run", "step", "regret", "clicks"]
+    assert table.num_rows == 3 * 100
+    first = table.slice(100, 1).to_pylist()[0]
+    assert (first["policy"], first["model"], first["query"], first["run"], first["step"]) == (
+        "batchrank",
+        "CM",
+        "shoes",
+        1,
+        10,
+    )
+    assert first["regret"] == trace.regret[1, 0]
+    assert first["clicks"] == trace.clicks[1, 0]
+
+
+def test_the_summary():
+    trace = simulate(BatchRank(), CM, positions=2, steps=1050, runs=4, seed=1)
+    summary = trace.summary()
+    totals = (trace.regret * trace.window_sizes).sum(axis=1)
+    assert summary.regret.mean == pytest.approx(totals.mean())
+    half = 3.182446 * totals.std(ddof=1) / 2  # Student's 97.5% quantile for three degrees of freedom
+    assert summary.regret.high == pytest.approx(totals.mean() + half, rel=1e-6)
+    assert summary.clicks.mean == pytest.approx((trace.clicks @ trace.window_sizes).mean() / 1050)
+    assert len(summary.final_lists) == 4
+    assert summary.steps_per_second > 0
+    text = str(summary)
+    assert "4 runs of 1,050 steps" in text
+    assert "batchrank on CM" in text
+    assert summary.to_dict()["regret"]["mean"] == summary.regret.mean
+
+
+def test_threads_do_not_change_the_numbers():
+    one = simulate(BatchRank(), CM, positions=2, steps=2000, runs=6, seed=5, threads=1)
+    many = simulate(BatchRank(), CM, positions=2, steps=2000, runs=6, seed=5, threads=4)
+    np.testing.assert_array_equal(one.regret, many.regret)
+    np.testing.assert_array_equal(one.clicks, many.clicks)
+
+
+def test_ctrl_c_leaves_the_finished_runs(monkeypatch):
+    monkeypatch.setattr(outcome, "_COMPILED_CHUNK", 10)
+    tasks = [
+        module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000, query=q)) for q in "ab"
+    ]
+    done = 0
+
+    def progress(steps):
+        nonlocal done
+        done += steps
+        if done == 3 * 1000 + 10:  # in the fourth run
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners may ignore it
+    try:
+        with pytest.raises(module.Interrupted) as stopped:
+            module.simulate_all(tasks, steps=1000, runs=2, seed=1, threads=1, progress=progress)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    a, b = stopped.value.traces
+    assert (a.query, len(a.runs), b.query, len(b.runs)) == ("a", 2, "b", 1)
+    whole = module.simulate_all(tasks, steps=1000, runs=2, seed=1, threads=1)
+    np.testing.assert_array_equal(b.regret, whole[1].regret[:1])
+
+
+def test_an_error_in_a_policy_is_not_swallowed():
+    def progress(steps):
+        raise RuntimeError("broken")
+
+    task = module.Task("batchrank", Problem(BatchRank(), CM, positions=2, horizon=1000))
+    with pytest.raises(RuntimeError, match="broken"):
+        module.simulate_all([task], steps=1000, runs=2, seed=1, progress=progress)
+
+
+@pytest.mark.parametrize("method", ["step", "leap"])
+@pytest.mark.parametrize("steps", [150, 1000, 20_300])
+def test_what_is_done_in_one_call_does_not_change_the_numbers(monkeypatch, method, steps):
+    """All windows at once, one by one, or each in pieces."""
+
+    def trace(chunk, soon):
+        monkeypatch.setattr(outcome, "_COMPILED_CHUNK", chunk)
+        monkeypatch.setattr(outcome, "_QUICK_CALL", soon)
+        return simulate(BatchRank(), CM, positions=2, steps=steps, runs=2, seed=5, method=method)
+
+    usual = trace(1 << 16, math.inf)
+    assert usual.clicks[0] @ usual.window_sizes > 0
+    for other in (trace(1 << 16, 0.0), trace(7, math.inf)):
+        np.testing.assert_allclose(other.regret, usual.regret, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(other.clicks, usual.clicks)
+        assert other.final_lists == usual.final_lists

@@ -1,0 +1,98 @@
+"""An impression settles once, in time, and what is void is not learned from."""
+
+import pytest
+
+from clickbandit.live import Conflict, Ranker, Unknown, engine
+
+ITEMS = list("ABCDEF")
+WINDOW = 1800
+
+
+def test_an_impression_settles_when_its_window_is_over(open_ranker, clock):
+    ranker = open_ranker()
+    shown = ranker.rank("shoes", ITEMS)
+    clock.now += WINDOW - 0.001
+    assert ranker.click(shown.id, shown.items[0]).verdict == "accepted"
+    assert ranker.query("shoes").summary.pending == 1
+    clock.now += 0.001
+    assert ranker.click(shown.id, shown.items[1]).verdict == "late"
+    assert ranker.click(shown.id, shown.items[1]).verdict == "duplicate"
+    summary = ranker.query("shoes").summary
+    assert (summary.settled, summary.learned, summary.clicks, summary.late) == (1, 1, 1, 1)
+    assert ranker.settle(shown.id).clicked == shown.items[:1]
+    assert ranker.query("shoes").summary.learned == 1
+
+
+def test_what_is_due_settles_without_anyone_asking(url, sql):
+    with Ranker(url, policy="random", window=0.1) as ranker:
+        shown = ranker.rank("shoes", ITEMS)
+        for _ in range(100):
+            ((outcome,),) = sql("select outcome from impressions")
+            if outcome == 1:
+                break
+            import time
+
+            time.sleep(0.05)
+        assert outcome == 1
+        assert ranker.click(shown.id, shown.items[0]).verdict == "late"
+
+
+def test_many_that_are_due_at_once(open_ranker, clock):
+    ranker = open_ranker()
+    for i in range(1200):
+        ranker.rank(f"q{i % 7}", ITEMS)
+    clock.now += WINDOW
+    assert ranker.stats().settled == 1200
+    assert all(ranker.verify(f"q{i}") for i in range(7))
+
+
+def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, monkeypatch):
+    monkeypatch.setattr(engine, "_MAX_DUE", 1)
+    ranker = open_ranker()
+    lists = [ranker.rank("shoes", ITEMS) for _ in range(20)]
+    clock.now += WINDOW
+    assert ranker.click(lists[-1].id, lists[-1].items[0]).verdict == "late"
+    with pytest.raises(Conflict, match="is settled already"):
+        ranker.void(lists[-1].id)
+    assert ranker.stats().settled == 20
+
+
+def test_void_is_not_learned_from(open_ranker):
+    ranker = open_ranker()
+    shown = ranker.rank("shoes", ITEMS)
+    ranker.click(shown.id, shown.items[0])
+    assert ranker.void(shown.id).outcome == "void"
+    assert ranker.void(shown.id).outcome == "void"
+    with pytest.raises(Conflict, match="is void already"):
+        ranker.settle(shown.id)
+    late = ranker.click(shown.id, shown.items[1])
+    assert (late.verdict, late.reason) == ("late", "the impression is void")
+    summary = ranker.query("shoes").summary
+    assert (summary.voided, summary.settled, summary.learned, summary.clicks) == (1, 0, 0, 0)
+
+
+def test_void_gives_the_place_back(open_ranker):
+    """BatchRank shows what a void list showed once more, so that all items are observed equally often."""
+    ranker = open_ranker(policy="batchrank", positions=2, horizon=1000)
+    first = ranker.rank("shoes", list("ABCD"))
+    ranker.void(first.id)
+    seen = [item for _ in range(2) for item in ranker.rank("shoes", list("ABCD")).items]
+    assert sorted(seen) == list("ABCD")
+
+
+def test_settled_is_not_void(open_ranker, clock):
+    ranker = open_ranker()
+    shown = ranker.rank("shoes", ITEMS)
+    ranker.settle(shown.id)
+    with pytest.raises(Conflict, match="is settled already"):
+        ranker.void(shown.id)
+    shown = ranker.rank("shoes", ITEMS)
+    clock.now += WINDOW
+    with pytest.raises(Conflict, match="is settled already"):
+        ranker.void(shown.id)
+
+
+@pytest.mark.parametrize("method", ["settle", "void"])
+def test_an_impression_that_never_was(open_ranker, method):
+    with pytest.raises(Unknown, match="no impression 'x'"):
+        getattr(open_ranker(), method)("x")

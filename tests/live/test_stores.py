@@ -1,0 +1,118 @@
+"""Both stores keep the contract, and the public check finds stores that do not."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from clickbandit.live.stores import open_store
+from clickbandit.live.stores.sql import SqlReader
+from clickbandit.live.stores.sqlite import SqliteStore
+from clickbandit.live.values import StoreError
+from clickbandit.testing import check_store
+
+
+def test_a_store_keeps_the_contract(url):
+    check_store(open_store(url), reopen=lambda: open_store(url))
+
+
+class LosesARecord(SqliteStore):
+    def save(self, changes):
+        super().save(replace(changes, log=changes.log[:-1]))
+
+
+class CountsClicksTwice(SqliteStore):
+    def known_events(self, keys):
+        return set()
+
+
+class TakesAnEventAgain(SqliteStore):
+    def save(self, changes):
+        known = super().known_events([event.key for event in changes.events])
+        super().save(replace(changes, events=[event for event in changes.events if event.key not in known]))
+
+
+class ForgetsOnClosing(SqliteStore):
+    def close(self):
+        self.database.run("delete from impressions where number = 1")
+        super().close()
+
+
+class CommitsAtOnce(SqliteStore):
+    def rollback(self):
+        with contextlib.suppress(StoreError):
+            self.commit()
+
+
+class SettlesTwice(SqliteStore):
+    def due(self, now, limit):
+        return [id for (id,) in self.database.rows("select id from impressions where expires <= ?", (now,))]
+
+
+class MakesTooMany(SqliteStore):
+    def lock(self, names, ids, new, max_queries):
+        return super().lock(names, ids, new, 10**9)
+
+
+class LocksTooLittle(SqliteStore):
+    def lock(self, names, ids, new, max_queries):
+        locked = super().lock(names, ids, new, max_queries)
+        return locked._replace(queries={name: row for name, row in locked.queries.items() if name in names})
+
+
+class PrunesWhatIsPending(SqliteStore):
+    def prune(self, before, limit):
+        self.database.run("update impressions set outcome = 1 where at < ?", (before,))
+        return super().prune(before, limit)
+
+
+class CutsTheLog(SqliteStore):
+    def log(self, query, after):
+        return super().log(query, after + 1)
+
+
+class LatestSnapshot(SqliteStore):
+    def snapshot(self, query, *, oldest=False):
+        return super().snapshot(query)
+
+
+class CountsTwice(SqliteStore):
+    class Reader(SqlReader):
+        def totals(self):
+            totals = super().totals()
+            return totals._replace(clicks=2 * totals.clicks)
+
+    def reader(self):
+        return self.Reader(self._open())
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (LosesARecord, "a query's log"),
+        (CountsClicksTwice, "the events that are known"),
+        (TakesAnEventAgain, "an event with an id that exists"),
+        (ForgetsOnClosing, "the impressions"),
+        (CommitsAtOnce, "queries after a rollback"),
+        (SettlesTwice, "the times of those that are due|two of the impressions"),
+        (MakesTooMany, "queries when one too many is new"),
+        (LocksTooLittle, "the queries of the impressions"),
+        (PrunesWhatIsPending, "rows pruned"),
+        (CutsTheLog, "a query's log"),
+        (LatestSnapshot, "the oldest snapshot"),
+        (CountsTwice, "the totals"),
+    ],
+)
+def test_a_store_that_breaks_the_contract_is_found_out(kind, says, folder):
+    path = folder / "broken.db"
+    with pytest.raises(AssertionError, match=says):
+        check_store(kind(path), reopen=lambda: SqliteStore(path))
+
+
+def test_a_failure_is_a_store_error(folder):
+    store = SqliteStore(folder / "clicks.db")
+    store.begin()
+    with pytest.raises(StoreError, match="SQLite: cannot start a transaction"):
+        store.begin()
+    store.rollback()
+    store.close()
