@@ -1,15 +1,15 @@
 """What the commands share that run an experiment: their options, and that they can be stopped and resumed."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clickbandit.cli._shared import whole_number
+from clickbandit.cli._stopping import ends_on_ctrl_c, leave
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,33 +119,6 @@ class Experiments:
             folder.finish()
 
 
-@contextmanager
-def stoppable(*, resumable: bool = True) -> Iterator[Experiments]:
-    """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
-    experiments = Experiments(ExitStack())
-    try:
-        with experiments._stack:
-            yield experiments
-    except KeyboardInterrupt:
-        finished = sum(len(folder.finished) for folder in experiments.folders)
-        total = sum(len(folder.plan.units) for folder in experiments.folders)
-        what = f"{finished:,} of {total:,} runs are done" if experiments.folders else "nothing was run yet"
-        how = "the same command" if resumable else "with --out the same command"
-        print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
-        leave(130)
-
-
-def leave(code: int) -> NoReturn:
-    """End the command, at once: Python itself would not end before a thread that compiles, or crash in its place."""
-    from clickbandit.experiments.run import left_behind
-
-    if left_behind():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    raise typer.Exit(code) from None
-
-
 def say_what_is_run(field: "Field", plan: "Plan", where: Path | None) -> None:
     """How many runs of what, and what is left out."""
     print(
@@ -154,3 +127,19 @@ def say_what_is_run(field: "Field", plan: "Plan", where: Path | None) -> None:
     )
     for note in field.notes:
         print(note)
+
+
+@contextmanager
+def stoppable(*, resumable: bool = True) -> Iterator[Experiments]:
+    """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
+    experiments = Experiments(ExitStack())
+    try:
+        with ends_on_ctrl_c(), experiments._stack:
+            yield experiments
+    except KeyboardInterrupt:
+        finished = sum(len(folder.finished) for folder in experiments.folders)
+        total = sum(len(folder.plan.units) for folder in experiments.folders)
+        what = f"{finished:,} of {total:,} runs are done" if experiments.folders else "nothing was run yet"
+        how = "the same command" if resumable else "with --out the same command"
+        print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
+        leave(130)
