@@ -9,7 +9,6 @@ from typing import Any
 import vl_convert as vlc
 from docs.results import Results, rows
 
-from clickbandit.experiments.comparison import all_policies
 from clickbandit.report.charts import log_axis, log_range, log_scale, number
 from clickbandit.report.looks import looks
 from clickbandit.report.many import totals_panel
@@ -95,7 +94,7 @@ def overview_figure(model: str, everyone: Mapping[str, Results]) -> Spec:
         if row["model"] == model
         for step, mean in zip(_steps(everyone, row), row["curve"], strict=True)
     ]
-    panel = totals_panel(curves, looks(all_policies()), model, height=400, size=11)
+    panel = totals_panel(curves, looks(row["policy"] for row in curves), model, height=400, size=11)
     return {**panel, "width": 420, "height": 400}
 
 
@@ -120,6 +119,10 @@ def draw(spec: Spec) -> str:
     svg = re.sub(r' (?:opacity="1"|font-weight="normal"|font-family="sans-serif"|font-size="12px")', "", svg)
     svg = re.sub(r"\d+\.\d\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)
     svg = re.sub(r'<path d="[^"]*" display="none"/>|<path d="M0,0h0v0h0Z"/>', "", svg)
+    names = {name: f"c{i}" for i, name in enumerate(dict.fromkeys(re.findall(r"clip\d+", svg)))}
+    svg = re.sub(
+        r"clip\d+", lambda found: names[found[0]], svg
+    )  # else it is told apart by what was drawn before
     rules = {**_DARK, **{light.lower(): dark for light, dark in COLOURS.values()}}
     dark = "".join(
         f'[{kind}="{light}" i]{{{kind}:{colour}}}'

@@ -3,8 +3,8 @@
     clickbandit simulate --queries examples/queries.json --policy examples/my_policy.py:EpsilonGreedy \\
         --policy examples/my_policy.py:EpsilonGreedy:epsilon=0.01 --policy batchrank --steps 1e5
 
-Kernels (`@kernel`) are compiled: they work on arrays that exist and make none. Leave the decorator off and the
-same policy runs as plain Python.
+Kernels (`@kernel`) are compiled: they work on existing arrays and make none. Without the decorator the same policy runs
+as plain Python; the types are for type checkers, and can be left out too.
 """
 
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit import Algorithm, Policy, kernel
+from clickbandit import Algorithm, FloatArray, IntArray, Policy, kernel
 
 
 class State(NamedTuple):
-    clicks: np.ndarray  # of each item
-    items: np.ndarray  # all items, in some order
+    clicks: FloatArray  # of each item
+    items: IntArray  # all items, in some order
     epsilon: float
 
 
-def init(n_items, n_positions, *, horizon, epsilon):
+def init(n_items: int, n_positions: int, *, horizon: int, epsilon: float) -> State:
     return State(np.zeros(n_items), np.arange(n_items), epsilon)
 
 
-def memo_size(n_items, n_positions):
+def memo_size(n_items: int, n_positions: int) -> int:
     return 0
 
 
 @kernel
-def rank(state, rng, ranking, memo):
+def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     explore = rng.random() < state.epsilon
     for k in range(len(ranking)):
         chosen = k
@@ -45,12 +45,12 @@ def rank(state, rng, ranking, memo):
 
 
 @kernel
-def update(state, ranking, clicks, memo):
+def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     for k in range(len(ranking)):
         state.clicks[ranking[k]] += clicks[k]
 
 
-def best(state, ranking):
+def best(state: State, ranking: IntArray) -> None:
     ranking[:] = np.argsort(-state.clicks, kind="stable")[: len(ranking)]
 
 

@@ -182,6 +182,12 @@ def test_the_example_policy_keeps_the_contract():
     check_policy(parse_policy(f"{PROJECT / 'examples' / 'my_policy.py'}:EpsilonGreedy"))
 
 
+def test_the_example_policy_is_typed():
+    command = [sys.executable, "-m", "mypy", "--strict", "examples/my_policy.py"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("name", [*policy_names(), *model_names()])
 def test_every_policy_and_model_is_in_the_readme(name):
     words = json.dumps(README).lower().replace("-", "")

@@ -13,6 +13,8 @@ from clickbandit.click_models.rates import GlobalClickRate as GlobalClickRate
 from clickbandit.click_models.rates import RankClickRate as RankClickRate
 from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
 from clickbandit.click_models.ubm import UserBrowsingModel as UserBrowsingModel
+from clickbandit.compiling.kernel import FloatArray as FloatArray
+from clickbandit.compiling.kernel import IntArray as IntArray
 from clickbandit.compiling.kernel import kernel as kernel
 from clickbandit.errors import InputError as InputError
 from clickbandit.experiments.simulate import simulate as simulate
