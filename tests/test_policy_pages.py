@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from docs import build
 
-from clickbandit.policies.base import policy_names
+from clickbandit.policies.base import policy_class, policy_names
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 
 RESULTS = json.loads(build.RESULTS.read_text())
 MEASURED = [name for name in policy_names() if name != "optimal"]
@@ -57,7 +58,8 @@ def test_the_results_are_those_of_the_policies_as_they_are(policy: str, model: s
     size: dict[str, int] = {"positions": build.POSITIONS, "horizon": build.STEPS}
     found = []
     for query in load_queries(build.DOCS.parent / "examples" / "queries.json"):
-        problem = Problem(policy, query.model(model), query=query.query, **size, method="step")
+        users = Recorded(query.model(model))
+        problem = Problem(policy, users, query=query.query, **size, method="step")
         found += [Run(problem, seed=build.SEED, run=number).advance(step)[0] for number in range(runs)]
     recorded = RESULTS["curves"][model][policy][0]
     assert 0.5 * recorded < np.mean(found) < 1.5 * recorded, STALE
@@ -101,6 +103,4 @@ def test_a_stale_page_is_found() -> None:
 
 
 def test_settings_of_a_base_class_are_known() -> None:
-    from clickbandit.policies.base import policy_class
-
     assert set(build.field_docs(policy_class("pbm-ucb"))) >= {"examination", "epsilon"}
