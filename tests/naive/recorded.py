@@ -12,6 +12,7 @@ from clickbandit.click_models import cm, pbm, sdbn
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
 from clickbandit.compiling.kernel import FloatArray, IntArray, slow_path
+from clickbandit.queries import best_list
 
 NAMES = ("CM", "PBM", "SDBN")
 
@@ -89,8 +90,8 @@ class Recorded(ClickModel):
     def max_positions(self) -> int:
         return int(self.users.max_positions)
 
-    def best_list(self, n_positions: int) -> list[int] | None:
-        return self.users.best_list(n_positions)
+    def best_list(self, n_positions: int) -> list[int]:
+        return best_list(self.users, n_positions)[0]
 
     @property
     def params(self) -> Params:
