@@ -130,7 +130,7 @@ def learned(state):
     """What a policy has learned, as numbers and texts whose distributions can be compared."""
     if hasattr(state, "wins"):
         return {
-            "batches": str(state.batch.tolist()),
+            "batches": str(state.block.tolist()),
             "relations": int(state.beats.sum()),
             "wins": int(state.wins[0, 1]),
             "lead": int(state.wins[0, 1] - state.wins[1, 0]),
