@@ -277,7 +277,7 @@ def test_a_sample_shows_no_false_counterexample(
     model = data.draw(strategy)
     n_positions = data.draw(st.integers(1, min(model.n_items, 4)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory, "_MOST_CHECKED", 0)
+        patch.setattr(theory, "_MAX_CHECKED", 0)
         findings = check_assumptions(model, n_positions, samples=300)
     for finding, thorough in zip(findings[1:], check_assumptions(model, n_positions)[1:], strict=True):
         assert not finding.exhaustive
