@@ -1,5 +1,6 @@
 """The front door: all public names are shown, can be imported, and are loaded only when they are used."""
 
+import pydoc
 import subprocess
 import sys
 from typing import Any
@@ -34,3 +35,10 @@ def test_to_see_the_names_does_not_wait_for_numba() -> None:
     script = "import sys, clickbandit; dir(clickbandit); print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_help_explains_the_settings_of_a_policy_and_the_parameters_of_a_click_model() -> None:
+    policy, model = pydoc.render_doc(clickbandit.PBMUCB), pydoc.render_doc(clickbandit.PositionBasedModel)
+    assert "examination\n" in policy  # of its family
+    assert "as 1/0.8/0.5; empty: that of the simulated users" in policy
+    assert "The probability that each position is examined." in model
