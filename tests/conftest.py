@@ -66,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 DURATIONS = Path(__file__).with_name("durations.json")
 """Seconds that groups of tests take with no compiled code at hand, but for the quick ones."""
-BY_POLICY = ("tests/policies/", "tests/leaps/", "tests/test_policy_pages.py")
+BY_POLICY = ("tests/policies/", "tests/leaps/", "tests/simulation/", "tests/test_policy_pages.py")
 """Where tests of the same policy stay together, so that one worker alone compiles it; elsewhere those of a file do."""
 
 

@@ -15,6 +15,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 
 CASCADES = [
     "cascade-kl-ucb",
@@ -44,7 +45,8 @@ compiled_only = pytest.mark.skipif(
 def test_large_and_small_problems(policy: str, n_items: int, positions: int, horizon: int) -> None:
     """Far beyond the horizon too; no number leaves its range, and the list is of different items to the end."""
     attraction = np.random.default_rng(1).permutation(np.linspace(0, 0.6, n_items)).tolist()
-    problem = Problem(policy, CascadeModel(attraction=attraction), positions=positions, horizon=horizon)
+    users = Recorded(CascadeModel(attraction=attraction))
+    problem = Problem(policy, users, positions=positions, horizon=horizon)
     run = Run(problem, seed=1)
     regret, _ = run.advance(1500)
     assert math.isfinite(regret)
@@ -63,7 +65,7 @@ def test_the_best_list_is_found_in_an_easy_problem(policy: str, model: str) -> N
     users: Any = CascadeModel(attraction=attraction)
     if model == "PBM":
         users = PositionBasedModel(attraction=attraction, examination=[1, 0.8, 0.7])
-    trace = simulate(policy, users, positions=3, steps=100_000, runs=3, seed=2)
+    trace = simulate(policy, Recorded(users), positions=3, steps=100_000, runs=3, seed=2)
     assert trace.final_lists == [[0, 2, 3]] * 3
 
 

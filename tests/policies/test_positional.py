@@ -24,6 +24,7 @@ from clickbandit.policies import pbm_likelihood, pbm_ts
 from clickbandit.policies.base import parse_policy
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run, missing_knowledge
+from naive.recorded import Recorded
 
 PBM = PositionBasedModel(attraction=[0.1, 0.9, 0.5, 0.7, 0.3], examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.1, 0.9, 0.5])
@@ -258,7 +259,7 @@ def frequencies(policy: str, state: Any, n_positions: int, n: int) -> Counter[tu
 )
 def test_the_propensity_is_how_often_an_item_stands_there(policy: str, steps: int) -> None:
     model = PositionBasedModel([0.1, 0.5, 0.5, 0.45, 0.4], examination=[0.6, 1, 0.3])
-    run = Run(Problem(policy, model, positions=3, horizon=1000), seed=4)
+    run = Run(Problem(policy, Recorded(model), positions=3, horizon=1000), seed=4)
     run.advance(steps)
     n = 2000
     seen = frequencies(policy, run.state, 3, n)
@@ -283,7 +284,7 @@ def test_the_propensity_is_how_often_an_item_stands_there(policy: str, steps: in
 
 def test_pie_explores_at_the_least_examined_position_only() -> None:
     model = PositionBasedModel([0.3, 0.32, 0.35, 0.38, 0.4], examination=[0.6, 0.3, 1])
-    run = Run(Problem("pbm-pie", model, positions=3, horizon=10_000), seed=2)
+    run = Run(Problem("pbm-pie", Recorded(model), positions=3, horizon=10_000), seed=2)
     run.advance(5)
     tried = 0
     for _ in range(1000):
@@ -296,7 +297,7 @@ def test_pie_explores_at_the_least_examined_position_only() -> None:
 
 
 def test_pie_shows_the_items_in_turn_first() -> None:
-    run = Run(Problem("pbm-pie", PBM, positions=3, horizon=10_000), seed=2)
+    run = Run(Problem("pbm-pie", Recorded(PBM), positions=3, horizon=10_000), seed=2)
     lists = []
     for _ in range(5):
         run.advance(1)
@@ -306,7 +307,7 @@ def test_pie_shows_the_items_in_turn_first() -> None:
 
 @pytest.mark.parametrize("policy", [*TOLD, "rank1elim", "rank1elim-kl"])
 def test_what_is_described(policy: str) -> None:
-    run = Run(Problem(policy, PBM, positions=3, horizon=1000), seed=1)
+    run = Run(Problem(policy, Recorded(PBM), positions=3, horizon=1000), seed=1)
     describe = run.problem.policy.live.describe
     json.dumps(describe(run.state))
     run.advance(700)

@@ -25,6 +25,7 @@ from clickbandit import (
 )
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.simulation.memory import set_apart
+from naive.recorded import Recorded
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
@@ -33,7 +34,9 @@ CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 @pytest.mark.parametrize("name", policy_names())
 @pytest.mark.parametrize("delay", [0, 3])
 def test_a_saved_run_continues_bit_for_bit(name, delay):
-    problem = Problem(parse_policy(name), PBM, positions=3, horizon=6000, delay=delay)
+    problem = Problem(
+        parse_policy(name), Recorded(PBM), positions=3, horizon=6000, delay=delay, method="step"
+    )
     whole = Run(problem, seed=7)
     whole.advance(3000)
     expected = whole.advance(3000)
