@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -34,6 +33,7 @@ from docs.results import (
 
 from clickbandit.click_models.base import model_names
 from clickbandit.click_models.base import registered as registered_models
+from clickbandit.documented import field_docs
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.policies.base import Policy, policy_class
 from clickbandit.report.looks import policy_name
@@ -112,17 +112,6 @@ def default(field: "Field[Any]", hint: Any) -> str:
     values = [field.default, *(value for value in others if value != field.default)]
     first, *rest = (f"`{str(value).lower() if isinstance(value, bool) else value}`" for value in values)
     return f"{first} (or {', '.join(rest)})" if rest else first
-
-
-def field_docs(kind: type[Policy]) -> dict[str, str]:
-    """The text under each field of a class and of its bases."""
-    found: dict[str, str] = {}
-    for base in reversed([base for base in kind.__mro__ if issubclass(base, Policy)]):
-        body = next(iter(ast.parse(inspect.getsource(base)).body)).body  # type: ignore[attr-defined]
-        for node, text in pairwise(body):
-            if isinstance(node, ast.AnnAssign) and isinstance(text, ast.Expr):
-                found[ast.unparse(node.target)] = " ".join(ast.literal_eval(text.value).split())
-    return found
 
 
 def measured(name: str, results: Results) -> str:

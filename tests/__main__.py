@@ -1,25 +1,51 @@
-"""All checks of the project, as `python -m tests`: style, types, the direction of imports, and the tests."""
+"""All checks of the project, as `python -m tests`: style, types, the direction of imports, and the tests.
+
+Arguments are passed on to pytest: `python -m tests tests/policies`.
+"""
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-CHECKS = (
-    ("ruff", "check", "."),
-    ("ruff", "format", "--check", "."),
-    ("mypy",),
-    ("lint-imports",),
-    ("pytest", "-q", "-n", "2", "--dist", "loadfile"),
-)
+QUICK = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
+BESIDE = (("lint-imports",), ("mypy",))
+"""These run, one after the other, while the tests do."""
+TESTS = ("pytest", "-q", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+
+
+def run(command: tuple[str, ...], *, wait: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a command of this Python's environment; with `wait`, keep what it prints."""
+    name, *arguments = command
+    path = Path(sys.executable).parent / name
+    return subprocess.run(
+        [path, *arguments],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE if wait else None,
+        stderr=subprocess.STDOUT if wait else None,
+        text=True,
+    )
+
+
+def announce(command: tuple[str, ...]) -> None:
+    print(f"== {' '.join(command)}", flush=True)
 
 
 def main() -> int:
-    folder = Path(sys.executable).parent
     failed = []
-    for name, *arguments in CHECKS:
-        print(f"== {name} {' '.join(arguments)}", flush=True)
-        if subprocess.run([folder / name, *arguments], cwd=Path(__file__).parents[1]).returncode:
-            failed.append(name)
+    tests = (*TESTS, *sys.argv[1:])
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        beside = [pool.submit(run, command, wait=True) for command in BESIDE]
+        for command in (*QUICK, tests):
+            announce(command)
+            if run(command).returncode:
+                failed.append(command[0])
+        for command, future in zip(BESIDE, beside, strict=True):
+            announce(command)
+            done = future.result()
+            print(done.stdout, end="", flush=True)
+            if done.returncode:
+                failed.append(command[0])
     if failed:
         print(f"failed: {', '.join(failed)}", flush=True)
     return 1 if failed else 0

@@ -1,15 +1,27 @@
-"""What all tests share."""
+"""What all tests share: their settings, where compiled code is kept, and how the work is shared out."""
 
+import fcntl
+import hashlib
+import json
 import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from numba.core.caching import NullCache
+from numba.core.dispatcher import Dispatcher
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit-tests"
+os.environ.setdefault("CLICKBANDIT_CACHE", str(CACHE))
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +31,81 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("no real data: set CLICKBANDIT_SHARED to the folder that holds queries/ and logs/")
     return folder
+
+
+# --- kernels are compiled once ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """While no other worker is here with the same name."""
+    folder = Path(os.environ["CLICKBANDIT_CACHE"]) / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / hashlib.sha256(name.encode()).hexdigest()[:20]).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compile_alone(dispatcher: Any, signature: Any) -> Any:
+    """Compile what is cached, unless another worker is at it: then it is loaded as soon as that is done."""
+    if isinstance(dispatcher._cache, NullCache):
+        return _compile(dispatcher, signature)
+    with _alone(f"{dispatcher.__module__}.{dispatcher.__qualname__} {signature}"):
+        return _compile(dispatcher, signature)
+
+
+_compile = Dispatcher.compile
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        Dispatcher.compile = _compile_alone
+
+
+# --- how tests are shared out among workers (pytest --dist loadgroup --no-loadscope-reorder) -----------------
+
+DURATIONS = Path(__file__).with_name("durations.json")
+"""Seconds that groups of tests take with no compiled code at hand, but for the quick ones."""
+BY_POLICY = ("tests/policies/", "tests/leaps/", "tests/simulation/", "tests/test_policy_pages.py")
+"""Where tests of the same policy stay together, so that one worker alone compiles it; elsewhere those of a file do."""
+
+
+def group_of(item: pytest.Item, policies: list[str]) -> str:
+    path = item.location[0]
+    fixtures = [definitions[-1] for definitions in item._fixtureinfo.name2fixturedefs.values()]
+    if not path.startswith(BY_POLICY) or any(fixture.scope == "module" for fixture in fixtures):
+        return path
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    words = [*map(str, values), item.name.partition("[")[0].removeprefix("test_").replace("_", "-")]
+    named = [policy for word in words for policy in policies if word.startswith(policy)]
+    return max(named, key=len) if named else path
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not hasattr(config, "workerinput"):
+        return
+    from clickbandit.policies.base import policy_names
+
+    groups = {item: group_of(item, policy_names()) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    seconds, first = json.loads(DURATIONS.read_text()), list(dict.fromkeys(groups.values()))
+    items.sort(key=lambda item: (-seconds.get(groups[item], 0), first.index(groups[item])))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew")
+
+
+_spent: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _spent[report.nodeid.rpartition("@")[2]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("record_durations") and not hasattr(session.config, "workerinput"):
+        slow = {group: round(seconds) for group, seconds in _spent.most_common() if seconds >= 2}
+        DURATIONS.write_text(json.dumps({**json.loads(DURATIONS.read_text()), **slow}, indent=0) + "\n")

@@ -11,6 +11,7 @@ from docs import build, results
 
 from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 
 NAMES = results.built_in()
 EVERYONE = results.load()
@@ -68,7 +69,7 @@ def test_the_results_are_those_of_the_policies_as_they_are(policy: str, model: s
     size: dict[str, int] = {"positions": results.POSITIONS, "horizon": results.STEPS}
     found = []
     for query in load_queries(results.QUERIES):
-        problem = Problem(policy, query.model(model), query=query.query, **size, method="step")
+        problem = Problem(policy, Recorded(query.model(model)), query=query.query, **size, method="step")
         found += [Run(problem, seed=results.SEED, run=number).advance(step)[0] for number in range(runs)]
     assert 0.5 * recorded < np.mean(found) < 1.5 * recorded, f"{STALE} --run {name}"
 

@@ -5,9 +5,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clickbandit import theory
 from clickbandit.click_models import pbm
-from clickbandit.click_models.base import ClickModel, model_class, model_names
+from clickbandit.click_models.base import ClickModel, model_names
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.dcm import DependentClickModel
 from clickbandit.click_models.mixture import MixtureModel
@@ -25,36 +25,19 @@ from clickbandit.compiling.kernel import is_compiled, kernel
 from clickbandit.errors import InputError
 from clickbandit.queries import best_list, load_queries
 from clickbandit.theory import Finding, check_assumptions, regret_bound
-
-probability = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1)
-
-
-@st.composite
-def models(draw: st.DrawFn, name: str) -> ClickModel:
-    """A model of up to five items, whose fields follow from their types."""
-    n = draw(st.integers(1, 5))
-    shapes: dict[Any, st.SearchStrategy[Any]] = {
-        float: probability,
-        Sequence[float]: st.lists(probability, min_size=n, max_size=n),
-        Sequence[Sequence[float]]: st.tuples(
-            *(st.lists(probability, min_size=k, max_size=k) for k in range(1, n + 1))
-        ),
-    }
-    kind = model_class(name)
-    hints = get_type_hints(kind)
-    return kind(**{field.name: draw(shapes[hints[field.name]]) for field in fields(kind)})
+from strategies import models, probability, small_models
 
 
 @st.composite
 def mixtures(draw: st.DrawFn) -> MixtureModel:
-    first, second = draw(models("CM")), draw(models("PBM"))
-    assume(first.n_items == second.n_items)
+    n = draw(st.integers(1, 5))
+    first, second = draw(models("CM", n, n)), draw(models("PBM", n, n))
     share = draw(probability)
     return MixtureModel([share, 1 - share], [first, second])
 
 
 every_model = pytest.mark.parametrize(
-    "strategy", [*(models(name) for name in model_names()), mixtures()], ids=[*model_names(), "CM+PBM"]
+    "strategy", [*(small_models(name) for name in model_names()), mixtures()], ids=[*model_names(), "CM+PBM"]
 )
 
 
@@ -143,12 +126,12 @@ def test_findings_are_those_of_the_definitions(
             assert finding.explanation == f"true of all {math.perm(model.n_items, n_positions):,} lists"
 
 
-@given(model=models("CM"))
+@given(model=small_models("CM"))
 def test_the_cascade_model_keeps_all_assumptions(model: ClickModel) -> None:
     assert all(finding.holds for finding in check_assumptions(model, model.n_items))
 
 
-@given(model=models("PBM"))
+@given(model=small_models("PBM"))
 def test_the_position_based_model_keeps_all_but_that_examination_decreases(model: Any) -> None:
     falling = sorted(model.examination, reverse=True)
     findings = check_assumptions(PositionBasedModel(model.attraction, falling), model.n_items)
@@ -294,7 +277,7 @@ def test_a_sample_shows_no_false_counterexample(
     model = data.draw(strategy)
     n_positions = data.draw(st.integers(1, min(model.n_items, 4)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory, "_MOST_CHECKED", 0)
+        patch.setattr(theory, "_MAX_CHECKED", 0)
         findings = check_assumptions(model, n_positions, samples=300)
     for finding, thorough in zip(findings[1:], check_assumptions(model, n_positions)[1:], strict=True):
         assert not finding.exhaustive
@@ -355,49 +338,6 @@ def test_real_queries_keep_the_assumptions_where_examination_does_not_increase(s
             assert all(finding.exhaustive for finding in findings)
             assert [finding.assumption for finding in findings if not finding.holds] == ([] if falls else [4])
         assert falls is False  # of the last one
-
-
-# --- the regret bound ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("attraction", "positions", "factor"),
-    [
-        ([0.25, 0.5, 0.125], 1, 192 * 1 * 3 / (0.5 * 0.25)),
-        ([0.25, 0.5, 0.125], 2, 192 * 8 * 3 / (0.5 * 0.125)),
-        ([0.25, 0.5, 0.125], 3, 192 * 27 * 3 / (0.5 * 0.125)),  # K = L: nothing comes after the last item
-        ([0.5, 0.25, 0.125, 0.125], 2, 192 * 8 * 4 / (0.5 * 0.125)),  # a tie that does not matter
-        ([0.5], 1, 0),  # there is nothing to learn
-    ],
-)
-def test_regret_bound_is_that_of_the_theorem(attraction: list[float], positions: int, factor: float) -> None:
-    model = CascadeModel(attraction)
-    constant = 4 * positions * len(attraction) * (3 * math.e + positions)
-    assert regret_bound(model, positions, 5) == pytest.approx(factor * math.log(5) + constant)
-    assert regret_bound(model, positions, 10**6) == pytest.approx(factor * math.log(10**6) + constant)
-
-
-@pytest.mark.parametrize(
-    ("attraction", "positions"), [([0.5, 0.5, 0.1], 2), ([0.5, 0.1, 0.1], 2), ([1.0, 0.5], 1)]
-)
-def test_regret_bound_is_infinite_without_a_gap_or_where_users_always_click(
-    attraction: list[float], positions: int
-) -> None:
-    assert regret_bound(CascadeModel(attraction), positions, 100) == math.inf
-
-
-@given(model=models("CM"), horizon=st.integers(5, 10**9), longer=st.integers(1, 10**9), data=st.data())
-def test_regret_bound_grows_with_the_horizon(
-    model: ClickModel, horizon: int, longer: int, data: st.DataObject
-) -> None:
-    positions = data.draw(st.integers(1, model.n_items))
-    assert 0 < regret_bound(model, positions, horizon) <= regret_bound(model, positions, horizon + longer)
-
-
-@pytest.mark.parametrize("horizon", [4, 0, -1, math.nan])
-def test_regret_bound_needs_five_steps(horizon: Any) -> None:
-    with pytest.raises(InputError, match=f"from a horizon of 5 steps on, found {horizon}"):
-        regret_bound(CascadeModel([0.5, 0.1]), 1, horizon)
 
 
 def test_positions_and_samples_must_be_possible() -> None:

@@ -8,7 +8,7 @@ import math
 
 from clickbandit.compiling.kernel import kernel, slow_path
 
-_MOST_ITERATIONS = 64
+_MAX_ITERATIONS = 64
 
 
 @kernel
@@ -65,7 +65,7 @@ def newton_upper(p: float, most: float, start: float) -> float:
     """
     rest = 1 - p
     x = start - p
-    for _ in range(_MOST_ITERATIONS):
+    for _ in range(_MAX_ITERATIONS):
         if x >= rest or x <= 0:  # closer to 1, or to p, than a float can tell
             break
         excess = -p * math.log1p(x / p) - rest * math.log1p(-x / rest) - most

@@ -33,7 +33,7 @@ def mean_interval(values: "Sequence[float] | FloatArray", least: float = -math.i
     return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
 
 
-_MANY = 1000
+_MAX_FREEDOM = 1000
 """With so many degrees of freedom Student's quantile is the normal one but for a thousandth."""
 
 
@@ -44,7 +44,7 @@ def mean_of_sums(n: int, total: float, squares: float) -> Interval:
     [2.0, -0.484, 4.484]
     """
     mean = total / n
-    radius = student_quantile(min(n - 1, _MANY)) * math.sqrt(_squared_error(n, total, squares))
+    radius = student_quantile(min(n - 1, _MAX_FREEDOM)) * math.sqrt(_squared_error(n, total, squares))
     return Interval(mean, mean - radius, mean + radius)
 
 
@@ -62,7 +62,7 @@ def difference_of_means(one: tuple[int, float, float], other: tuple[int, float, 
     if error == 0:
         return Interval(difference, difference, difference)
     freedom = error**2 / (errors[0] ** 2 / (one[0] - 1) + errors[1] ** 2 / (other[0] - 1))
-    radius = student_quantile(min(math.floor(freedom), _MANY)) * math.sqrt(error)
+    radius = student_quantile(min(math.floor(freedom), _MAX_FREEDOM)) * math.sqrt(error)
     return Interval(difference, difference - radius, difference + radius)
 
 

@@ -1,12 +1,16 @@
 """Progress bars for long work: on a terminal or in a notebook, and only when there is something to wait for."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+_EVERY = 0.5  # seconds, at which a line is written anew
 
 
 @contextmanager
@@ -57,12 +61,32 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _bar(*columns: "ProgressColumn") -> "Progress":
-    """A bar that also shows these columns."""
+    """A bar that also shows these columns; in a notebook that cannot draw it, a line with the percentage."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    class Line(Progress):
+        """One line that is written over, and is gone in the end."""
+
+        shown, due = False, time.monotonic() + _EVERY
+
+        def advance(self, task_id: "TaskID", advance: float = 1) -> None:
+            self.update(task_id, advance=advance)
+
+        def update(self, task_id: "TaskID", **fields: Any) -> None:
+            super().update(task_id, **fields)
+            if time.monotonic() >= self.due:
+                self.shown, self.due = True, time.monotonic() + _EVERY
+                task = self.tasks[task_id]
+                print(f"\r{task.description}: {task.percentage:.0f}%", end="", file=sys.stderr, flush=True)
+
+        def stop(self) -> None:
+            if self.shown:
+                print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+
     console = Console(file=sys.stderr)
-    return Progress(
+    plain = console.is_jupyter and find_spec("ipywidgets") is None
+    return (Line if plain else Progress)(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
@@ -70,7 +94,7 @@ def _bar(*columns: "ProgressColumn") -> "Progress":
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not (console.is_terminal or console.is_jupyter),
+        disable=plain or not (console.is_terminal or console.is_jupyter),
     )
 
 

@@ -17,7 +17,7 @@ from clickbandit.errors import InputError
 
 FORMAT = "clickbandit/queries"
 VERSION = 1
-MOST_LISTS = 5_000_000
+MAX_LISTS = 5_000_000
 """A problem with more lists than this is not enumerated."""
 _CHUNK = 1 << 16
 
@@ -256,10 +256,10 @@ def _best_list(model: ClickModel, positions: int) -> tuple[tuple[int, ...], floa
     by_attraction = np.argsort(-np.asarray(model.attraction), kind="stable")[:positions].tolist()
     known = model.best_list(positions)
     if known is None:
-        if n_lists(model, positions) > MOST_LISTS:
+        if n_lists(model, positions) > MAX_LISTS:
             raise InputError(
                 f"{model.name} with {model.n_items} items and {positions} positions has too many lists to find "
-                f"the best one: at most {MOST_LISTS:,} can be gone through; show fewer positions or rank fewer items"
+                f"the best one: at most {MAX_LISTS:,} can be gone through; show fewer positions or rank fewer items"
             )
         highest = -1.0
         for piece in all_lists(model, positions):

@@ -20,7 +20,7 @@ from clickbandit.click_models.base import ClickModel, refuse_rate
 from clickbandit.click_models.mixture import MixtureModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.queries import MOST_LISTS, Lists, all_lists, best_list, evaluate, n_lists
+from clickbandit.queries import MAX_LISTS, Lists, all_lists, best_list, evaluate, n_lists
 
 NAMES = {
     1: "independent attraction",
@@ -42,7 +42,7 @@ _BROKEN = {
     "with {other}",
 }
 _Number = TypeVar("_Number", np.int64, np.float64)
-_MOST_CHECKED = 250_000  # with more lists than this, a sample is checked
+_MAX_CHECKED = 250_000  # with more lists than this, a sample is checked
 _TOLERANCE = 1e-9  # differences up to this one are rounding
 
 
@@ -107,7 +107,7 @@ def check_assumptions(
     model.check_positions(positions)
     if samples < 1:
         raise InputError(f"samples must be at least 1, found {samples}")
-    exhaustive = n_lists(model, positions) <= _MOST_CHECKED
+    exhaustive = n_lists(model, positions) <= _MAX_CHECKED
     best, known = _best(model, positions)
     rng = np.random.default_rng(seed)
     worst = {number: _Worst() for number in range(2, 7)}
@@ -166,7 +166,7 @@ def _by_attraction(model: ClickModel) -> IntArray:
 
 def _best(model: ClickModel, positions: int) -> tuple[list[int], bool]:
     """The best list, and whether it is known to be the best."""
-    if n_lists(model, positions) > MOST_LISTS and model.best_list(positions) is None:
+    if n_lists(model, positions) > MAX_LISTS and model.best_list(positions) is None:
         return _by_attraction(model)[:positions].tolist(), False
     return best_list(model, positions)[0], True
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from clickbandit import BatchRank, CascadeModel, simulate
+from clickbandit import BatchRank, CascadeModel, InputError, PositionBasedModel, Query, simulate
 from clickbandit.experiments import simulate as module
 from clickbandit.simulation import outcome
 from clickbandit.simulation.run import Problem
@@ -47,6 +47,63 @@ def test_the_summary():
     assert "4 runs of 1,050 steps" in text
     assert "batchrank on CM" in text
     assert summary.to_dict()["regret"]["mean"] == summary.regret.mean
+
+
+def test_the_trace_fits_a_screen():
+    trace = simulate(BatchRank, CM, positions=2, steps=1000, runs=12, seed=1, query="shoes")
+    regret = trace.summary().regret.mean
+    assert repr(trace) == f"<Trace of batchrank on CM of shoes: 12 runs of 1,000 steps, regret {regret:,.1f}>"
+
+
+def test_what_may_be_given_as_a_policy_and_as_users():
+    size = {"positions": 2, "seed": 1}
+    query = Query("shoes", list("abcd"), {"CM": CM})
+    expected = simulate(BatchRank(), CM, steps=1000, runs=2, horizon=5000, delay=3, query="shoes", **size)
+    traces = simulate(
+        [BatchRank, "batchrank", BatchRank()], query, steps=1e3, runs=2.0, horizon=5e3, delay=3.0, **size
+    )
+    assert [trace.policy for trace in traces] == ["batchrank"] * 3
+    for trace in traces:
+        assert trace.query == "shoes"
+        np.testing.assert_array_equal(trace.regret, expected.regret)
+    problem = Problem(BatchRank, query, positions=2, horizon=1e3, delay=0.0)
+    assert (problem.policy, problem.model, problem.query) == (BatchRank(), CM, "shoes")
+    assert type(problem.horizon) is type(problem.delay) is int
+
+
+BOTH = Query("shoes", list("abcd"), {"CM": CM, "PBM": PositionBasedModel([0.1, 0.2, 0.3, 0.4], [1, 0.5])})
+
+
+@pytest.mark.parametrize(
+    ("policy", "model", "changes", "sentence"),
+    [
+        (
+            "random",
+            BOTH,
+            {},
+            r"query shoes must have one click model to be simulated, found CM, PBM: give one",
+        ),
+        (
+            "random",
+            {"CM": CM},
+            {},
+            r"expected a click model such as PositionBasedModel\(\.\.\.\).*, found dict",
+        ),
+        (7, CM, {}, r"expected one policy such as BatchRank\(\) or 'batchrank', found 7"),
+        (CM, CM, {}, r"expected one policy"),
+        ("random", CM, {"steps": 10.5}, r"steps must be a whole number such as 1000000 or 1e6, found 10\.5"),
+        ("random", CM, {"steps": "1e6"}, r"steps must be a whole number"),
+        ("random", CM, {"runs": math.inf}, r"runs must be a whole number"),
+        ("random", CM, {"delay": None}, r"delay must be a whole number"),
+        ("random", CM, {"horizon": 1e3 + 0.1}, r"horizon must be a whole number"),
+    ],
+)
+def test_anything_else_gets_one_sentence(policy, model, changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        simulate(policy, model, **{"positions": 2, "steps": 1000, **changes})
+    if not changes:
+        with pytest.raises(InputError, match=sentence):
+            Problem(policy, model, positions=2, horizon=1000)
 
 
 def test_threads_do_not_change_the_numbers():

@@ -9,6 +9,7 @@ import pytest
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http.auth import Keys
 from clickbandit.live.http.endpoints import ENDPOINTS
+from clickbandit.live.stores.contract import SILENT_AFTER, STUCK_AFTER
 from live.serving import serve
 
 KEY = "correct-horse-battery"
@@ -67,3 +68,12 @@ def test_schemathesis_finds_nothing(service, tmp_path):
     for endpoint in (endpoint for endpoint in ENDPOINTS if endpoint.path != STREAM):  # it got past the door
         assert f'clickbandit_requests_total{{endpoint="{endpoint.path}",status="200"}}' in metrics, endpoint
     assert "clickbandit_failures_total 0.0" in metrics
+
+
+def test_values_are_described_by_the_text_under_their_fields(service):
+    schemas = service.get("/openapi.json").json["components"]["schemas"]
+    assert schemas["QueryDetail"]["properties"]["best"]["description"].startswith(
+        "The list that it would show"
+    )
+    said = schemas["QuerySummary"]["properties"]["state"]["description"]
+    assert f"last {STUCK_AFTER} impressions, or from {SILENT_AFTER:,} without" in said

@@ -1,6 +1,6 @@
 """Cascading bandits in plain Python: an index for every item at every step, and the highest first.
 
-The interface is that of `naive.policies`. Each class says which index its policy gives an item; what a list teaches,
+The interface is that of `naive.twins`. Each class says which index its policy gives an item; what a list teaches,
 and how ties are broken, is the same for all.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from naive.policies import CascadeKLUCB, shuffle_front
+from naive.common import kl_upper, shuffle_front
 
 
 def highest(index: dict[int, float], n: int, rng: np.random.Generator) -> list[list[int]]:
@@ -23,6 +23,72 @@ def highest(index: dict[int, float], n: int, rng: np.random.Generator) -> list[l
             shuffle_front(same, min(left, len(same) - 1), rng)  # the last of all needs no draw
             groups.append(same[:left])
     return groups
+
+
+# --- CascadeKL-UCB ------------------------------------------------------------------------------------------
+
+
+class CascadeKLUCB:
+    """Algorithm 1 of Kveton et al. 2015: all bounds at every step, and the highest first."""
+
+    def __init__(
+        self,
+        n_items: int,
+        n_positions: int,
+        *,
+        horizon: int,
+        feedback: str = "first",
+        budget: str = "log t + 3 log log t",
+    ) -> None:
+        self.n_positions = n_positions
+        self.feedback, self.budget = feedback, budget
+        self.observed = dict.fromkeys(range(n_items), 0)
+        self.clicks = dict.fromkeys(range(n_items), 0)
+        self.t = 0
+        self.memo: None = None
+        self.ties = 0
+        """Steps, after the first L, at which items of the list were tied."""
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        self.t += 1
+        items = sorted(self.observed)
+        if self.t <= len(items):
+            front = items[self.t - 1]
+            items[0], items[front] = items[front], items[0]
+            behind = items[1:]
+            shuffle_front(behind, self.n_positions - 1, rng)
+            return [front, *behind[: self.n_positions - 1]]
+        log_t = math.log(self.t)
+        budget = max(0.0, log_t if self.budget == "log t" else log_t + 3 * math.log(log_t))
+        bound = {}
+        for item in items:
+            n = self.observed[item]
+            bound[item] = kl_upper(self.clicks[item] / n if n else 0.0, n, budget)
+        ranking: list[int] = []
+        left = set(items)
+        tied = False
+        while len(ranking) < self.n_positions:
+            highest = max(bound[item] for item in left)
+            same = sorted(item for item in left if highest - bound[item] <= 1e-12)
+            left -= set(same)
+            tied = tied or len(same) > 1
+            shown = min(len(same), self.n_positions - len(ranking))
+            # the last of all needs no draw
+            shuffle_front(same, min(shown, len(same) - 1), rng)
+            ranking += same[:shown]
+        self.ties += tied
+        return ranking
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
+        clicked = [k for k, click in enumerate(clicks) if click]
+        examined = len(ranking)
+        if clicked and self.feedback == "first":
+            examined = clicked[0] + 1
+        if clicked and self.feedback == "last":
+            examined = clicked[-1] + 1
+        for item, click in list(zip(ranking, clicks, strict=True))[:examined]:
+            self.observed[item] += 1
+            self.clicks[item] += click
 
 
 class Cascading:

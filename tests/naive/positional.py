@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from naive.cascading import gamma
-from naive.policies import interval, pick, shuffle_front
+from naive.common import interval, pick, shuffle_front
 
 Counts = tuple[tuple[int, int, float], ...]
 """For each position that showed an item: displays, clicks, and the position's examination."""

@@ -1,6 +1,6 @@
 """Ranked bandits with upper bounds in plain Python: a bandit for each position that draws its highest item.
 
-The interface is that of `naive.policies`, where RankedExp3 is.
+The interface is that of `naive.twins`.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from naive.policies import kl_upper, pick
+from naive.common import kl_upper, pick
 
 
 class Ranked:
@@ -68,3 +68,68 @@ class RankedKLUCB(Ranked):
 
     def index(self, earned: int, drawn: int) -> float:
         return kl_upper(earned / max(drawn, 1), drawn, math.log(self.t))
+
+
+# --- RankedExp3 ---------------------------------------------------------------------------------------------
+
+
+class RankedExp3:
+    """An Exp3 for each position; `mixing` is that of Auer et al. 1995, without it the weights are exp(-eta S).
+
+    A score grows by one over a probability, which makes the next one larger still, so that rounding errors grow
+    as fast as the scores do: to show the same lists, weights must be rounded as in the compiled code. They are
+    relative to what was the largest, and so is their running total, since it last halved or doubled.
+    """
+
+    def __init__(self, n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> None:
+        self.n_items, self.n_positions, self.mixing = n_items, n_positions, mixing
+        self.eta = math.sqrt(2 * math.log(n_items) / (horizon * n_items))
+        self.gamma = 0.0
+        if mixing:
+            self.gamma = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
+        self.score = [[0.0] * n_items for _ in range(n_positions)]
+        self.shift = [0.0] * n_positions
+        self.total = [float(n_items)] * n_positions
+        self.usual = [float(n_items)] * n_positions
+        self.memo: list[tuple[int, float]] = []
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        ranking: list[int] = []
+        self.memo = []
+        for score, shift, total in zip(self.score, self.shift, self.total, strict=True):
+            weight = [math.exp(s - shift) for s in score]
+            u = rng.random()
+            if u < self.gamma:
+                item = math.floor(u / self.gamma * self.n_items)
+            else:
+                u = (u - self.gamma) / (1 - self.gamma)
+                within = (i for i in range(self.n_items) if u * total < sum(weight[: i + 1]))
+                item = next(within, self.n_items - 1)
+            inverse = total / weight[item]  # one over the probability
+            if self.mixing:
+                inverse = 1 / ((1 - self.gamma) * (weight[item] / total) + self.gamma / self.n_items)
+            self.memo.append((item, inverse))
+            if item in ranking:
+                absent = [other for other in range(self.n_items) if other not in ranking]
+                item = absent[pick(rng, len(absent))]
+            ranking.append(item)
+        return ranking
+
+    def update(
+        self, ranking: Sequence[int], clicks: Sequence[int], memo: list[tuple[int, float]] | None = None
+    ) -> None:
+        memo = self.memo if memo is None else memo
+        for k, (drawn, inverse) in enumerate(memo):
+            reward = int(ranking[k] == drawn and clicks[k])
+            before = math.exp(self.score[k][drawn] - self.shift[k])
+            if self.mixing:
+                self.score[k][drawn] += self.gamma / self.n_items * reward * inverse
+            else:
+                self.score[k][drawn] -= self.eta * (1 - reward) * inverse
+            self.total[k] += math.exp(self.score[k][drawn] - self.shift[k]) - before
+            if not self.usual[k] / 2 < self.total[k] < self.usual[k] * 2:
+                self.shift[k] = max(self.score[k])
+                self.total[k] = 0.0
+                for score in self.score[k]:  # `sum` rounds less from Python 3.12 on
+                    self.total[k] += math.exp(score - self.shift[k])
+                self.usual[k] = self.total[k]

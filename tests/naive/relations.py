@@ -1,6 +1,6 @@
 """The policies that learn which of two items is better, in plain Python: slow, and written from the papers.
 
-As in `naive.policies`, only the order in which items stand before a draw has to be that of the compiled code.
+As in `naive.twins`, only the order in which items stand before a draw has to be that of the compiled code.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from naive.policies import kl, kl_upper, pick, shuffle_front
+from naive.common import kl, kl_upper, pick, shuffle_front
 
 Blocks = list[list[int]]
 

@@ -5,7 +5,6 @@ from dataclasses import fields
 from typing import Any
 
 import numba
-import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
@@ -13,8 +12,8 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.policies.base import parse_policy
 from clickbandit.randomness import generators
-from clickbandit.simulation.memory import Slots
-from clickbandit.simulation.run import Problem
+from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 from naive.twins import TWINS
 
 STEPS = 20_000
@@ -57,30 +56,23 @@ def compare(
     """Run a policy and its twin side by side; the twin as it is after the last step."""
     settings = parse_policy(policy)
     assert is_compiled(settings.algorithm.rank) or numba.config.DISABLE_JIT
-    problem = Problem(settings, model, positions=positions, horizon=horizon, delay=delay, method="step")
-    state = problem.start()
-    fast_rng, users = generators(3, "", model.name, str(settings), 0)
+    users = Recorded(model, steps, positions)
+    problem = Problem(settings, users, positions=positions, horizon=horizon, delay=delay, method="step")
+    run = Run(problem, seed=3)
+    run.advance(steps)
     rng, _ = generators(3, "", model.name, str(settings), 0)
-    rankings, all_clicks = np.zeros((2, delay + 1, positions), np.int64)
-    memos = np.zeros((delay + 1, settings.algorithm.memo_size(model.n_items, positions)))
-    slots = Slots(rankings, all_clicks, memos, np.zeros(positions))
-    sums = (np.zeros(1), np.zeros(1, np.int64))
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
     name = settings.name + ("" if variant == "printed" else f":variant={variant}")
     twin = TWINS[name](model.n_items, positions, horizon=horizon, **{**values, **problem.knowledge})
     outstanding: deque[Any] = deque()
-    for step in range(steps):
-        slot = step % (delay + 1)
-        window = (step, np.array([step + 1]), *sums)
-        problem.loop.interact(state, problem.params, fast_rng, users, slots, problem.best_reward, *window)
-        shown, clicks = rankings[slot].tolist(), all_clicks[slot].tolist()
+    for step, (shown, clicks) in enumerate(zip(users.shown.tolist(), users.clicked.tolist(), strict=True), 1):
         expected = twin.rank(rng)
-        assert shown == expected, f"step {step + 1}: {policy} shows {shown}, its twin {expected}"
+        assert shown == expected, f"step {step}: {policy} shows {shown}, its twin {expected}"
         outstanding.append((shown, clicks, twin.memo))
         if len(outstanding) > delay:
             twin.update(*outstanding.popleft())
-    assert fast_rng.random() == rng.random(), f"{policy} and its twin drew differently often"
+    assert run.rng.random() == rng.random(), f"{policy} and its twin drew differently often"
     return twin
 
 

@@ -1,15 +1,22 @@
-"""Which plain class is the twin of which policy."""
+"""Which plain class is the twin of which policy: slow, with lists, dicts and sets, and written from the papers.
+
+Each is a class with `rank(rng)`, which gives the list to show, and `update(ranking, clicks, memo)`. After `rank`,
+`memo` is what learning from that list must remember; without one, `update` takes the last list's.
+
+Only the order in which items stand before a draw has to be that of the compiled code, so that the same random
+numbers give the same lists. `take` is how both draw: the item drawn changes places with the last that is left.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
-from naive import cascading, policies, positional, ranked, relations
+from naive import batchrank, cascading, positional, ranked, relations, yardsticks
 
 TWINS: dict[str, Callable[..., Any]] = {
-    "batchrank": policies.BatchRank,
-    "batchrank:variant=experiment": policies.BatchRankExperiment,
-    "cascade-kl-ucb": policies.CascadeKLUCB,
-    "ranked-exp3": policies.RankedExp3,
+    "batchrank": batchrank.BatchRank,
+    "batchrank:variant=experiment": batchrank.BatchRankExperiment,
+    "cascade-kl-ucb": cascading.CascadeKLUCB,
+    "ranked-exp3": ranked.RankedExp3,
     "cascade-ucb1": cascading.CascadeUCB1,
     "cascade-ucb-v": cascading.CascadeUCBV,
     "ts-cascade": cascading.TSCascade,
@@ -19,8 +26,8 @@ TWINS: dict[str, Callable[..., Any]] = {
     "cascade-swucb": cascading.CascadeSWUCB,
     "ranked-ucb1": ranked.RankedUCB1,
     "ranked-kl-ucb": ranked.RankedKLUCB,
-    "random": policies.Random,
-    "optimal": policies.Optimal,
+    "random": yardsticks.Random,
+    "optimal": yardsticks.Optimal,
     "toprank": relations.TopRank,
     "unirank": relations.UniRank,
     "grab": relations.GRAB,

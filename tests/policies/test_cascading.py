@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -13,16 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from clickbandit.click_models.cm import CascadeModel
-from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.errors import InputError
-from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies import cascading, sampling
 from clickbandit.policies.base import parse_policy
-from clickbandit.queries import load_queries
-from clickbandit.simulation.run import Problem, Run
-from naive.policies import kl_upper
+from naive.common import kl_upper
 
 CASCADES = [
     "cascade-kl-ucb",
@@ -128,6 +122,21 @@ def test_ties_are_broken_uniformly(index: list[float], n_positions: int, n_lists
     assert stats.chisquare(list(seen.values())).pvalue > 1e-4
 
 
+@given(st.data())
+def test_the_highest_come_first_whatever_the_order_before(data):
+    """Also when the rest stands in increasing order, so that each item would go in and out again."""
+    n_items = data.draw(st.integers(1, 60))
+    n_positions = data.draw(st.integers(1, n_items))
+    index = np.array(data.draw(st.lists(st.integers(0, 40), min_size=n_items, max_size=n_items)), float)
+    order = np.array(data.draw(st.permutations(range(n_items)) | st.just(np.argsort(index))))
+    tied = interpreted(cascading.highest_first)(index, order, n_positions, 0.5)
+    assert sorted(order) == list(range(n_items))
+    expected = np.sort(index)[::-1]
+    assert index[order[:n_positions]].tolist() == expected[:n_positions].tolist()
+    if len(set(expected[: n_positions + 1])) < len(expected[: n_positions + 1]):
+        assert tied
+
+
 # --- counts -------------------------------------------------------------------------------------------------
 
 
@@ -191,7 +200,7 @@ def test_what_is_forgotten_never_was() -> None:
     assert session.state.observed[1] == pytest.approx(5e99 / 1.8e100)
     assert session.state.weight[0] == 1
     assert session.rank() == [0]
-    assert session.state.upper[0] == math.inf
+    assert session.state.value[0] == math.inf
 
 
 @given(sizes, seeds, patience, st.sampled_from(RANKED))
@@ -296,7 +305,7 @@ def drawn_again(policy: str, times: int) -> Any:
         if policy == "ts-cascade":
             session.state.step[0] = 999
         session.rank()
-        draws.append(session.state.drawn.copy())
+        draws.append(session.state.value.copy())
     return np.array(draws)
 
 
@@ -346,8 +355,8 @@ def test_intervals_are_those_of_the_next_list(policy: str, radius: Any) -> None:
     # the index that the next list goes by is the upper bound
     ranking, memo = np.zeros(2, np.int64), np.zeros(settings.algorithm.memo_size(3, 2))
     interpreted(settings.algorithm.rank)(state, np.random.default_rng(1), ranking, memo)
-    assert state.upper[:2].tolist() == pytest.approx([found[0]["high"], found[1]["high"]])
-    assert state.upper[2] == math.inf
+    assert state.value[:2].tolist() == pytest.approx([found[0]["high"], found[1]["high"]])
+    assert state.value[2] == math.inf
 
 
 def test_kl_intervals_and_means_of_posteriors() -> None:
@@ -382,110 +391,3 @@ def test_a_learners_favourites_are_not_shown_twice() -> None:
         assert [(known["observed"], known["clicks"]) for known in described] == [
             (30, 14), (30, 4), (30, 27), (30, 12),
         ]  # fmt: skip
-
-
-# --- large, small and long problems -------------------------------------------------------------------------
-
-
-@compiled_only
-@pytest.mark.parametrize("policy", [*CASCADES, *RANKED])
-@pytest.mark.parametrize(
-    ("n_items", "positions", "horizon"), [(1000, 50, 5), (1, 1, 5), (12, 12, 5), (12, 1, 5)]
-)
-def test_large_and_small_problems(policy: str, n_items: int, positions: int, horizon: int) -> None:
-    """Far beyond the horizon too; no number leaves its range, and the list is of different items to the end."""
-    attraction = np.random.default_rng(1).permutation(np.linspace(0, 0.6, n_items)).tolist()
-    problem = Problem(policy, CascadeModel(attraction=attraction), positions=positions, horizon=horizon)
-    run = Run(problem, seed=1)
-    regret, _ = run.advance(1500)
-    assert math.isfinite(regret)
-    assert len(set(run.slots.rankings[0].tolist())) == positions
-    for name, value in run.state._asdict().items():
-        assert not np.isnan(value).any(), name
-    order = getattr(run.state, "order", np.arange(n_items))
-    assert sorted(order.tolist()) == list(range(n_items))
-
-
-@compiled_only
-@pytest.mark.parametrize("policy", [*CASCADES, *RANKED])
-@pytest.mark.parametrize("model", ["CM", "PBM"])
-def test_the_best_list_is_found_in_an_easy_problem(policy: str, model: str) -> None:
-    attraction = [0.8, 0.05, 0.5, 0.2, 0.02]
-    users: Any = CascadeModel(attraction=attraction)
-    if model == "PBM":
-        users = PositionBasedModel(attraction=attraction, examination=[1, 0.8, 0.7])
-    trace = simulate(policy, users, positions=3, steps=100_000, runs=3, seed=2)
-    assert trace.final_lists == [[0, 2, 3]] * 3
-
-
-# --- regret -------------------------------------------------------------------------------------------------
-
-
-def least_lead(higher: Any, lower: Any) -> float:
-    """The lower end of the 99.9% interval of how much one mean is above another, run by run."""
-    difference = np.asarray(higher) - np.asarray(lower)
-    error = difference.std(ddof=1) / math.sqrt(len(difference))
-    return float(difference.mean() - stats.t.ppf(0.9995, len(difference) - 1) * error)
-
-
-@compiled_only
-def test_regret_on_real_queries(shared: Path) -> None:
-    """In the cascade model: who knows the variance loses less than who does not, and Thompson sampling least."""
-    queries = load_queries(shared / "queries" / "yandex-10.json")
-    policies = ["cts", "cascade-kl-ucb", "cascade-ucb-v", "cascade-ucb1"]
-    steps, runs = 50_000, 10
-    tasks = [
-        Task(policy, Problem(policy, query.model("CM"), positions=5, horizon=steps, query=query.query))
-        for policy in policies
-        for query in queries
-    ]
-    totals = [trace.cumulative_regret[:, -1] for trace in simulate_all(tasks, steps=steps, runs=runs, seed=1)]
-    by_policy = np.array(totals).reshape(len(policies), len(queries), runs).mean(axis=1)
-    for lower, higher in pairwise(range(len(policies))):
-        assert least_lead(by_policy[higher], by_policy[lower]) > 0, (policies[lower], policies[higher])
-    assert 2 * by_policy[1].mean() < by_policy[3].mean()
-
-
-def regret_around_a_change(policy: str, number: int, steps: int) -> tuple[float, float]:
-    """Users like the last items best, from half time on the first: the regret before and after that."""
-    attraction = [0.05, 0.1, 0.15, 0.2, 0.5, 0.6]
-    before, after = (
-        Problem(policy, CascadeModel(attraction=taste), positions=2, horizon=steps)
-        for taste in (attraction, attraction[::-1])
-    )
-    run = Run(before, seed=4, run=number)
-    settled, _ = run.advance(steps // 2)
-    run._periods = after.periods(4)
-    return settled, run.advance(steps // 2)[0]
-
-
-@compiled_only
-def test_who_forgets_loses_less_after_a_change_and_more_before() -> None:
-    steps, runs = 200_000, 16
-    found = {
-        policy: np.array([regret_around_a_change(policy, number, steps) for number in range(runs)])
-        for policy in ("cascade-ucb1", "cascade-ducb", "cascade-swucb")
-    }
-    for policy in ("cascade-ducb", "cascade-swucb"):
-        before, after = found[policy].T
-        steady_before, steady_after = found["cascade-ucb1"].T
-        assert least_lead(steady_after, after) > 0, f"{policy}: {after}, cascade-ucb1: {steady_after}"
-        assert least_lead(before, steady_before) > 0
-        # it is back where it was: the change cost it less than half of what half time costs
-        assert after.mean() < 1.5 * before.mean()
-    assert found["cascade-ucb1"][:, 1].mean() > 5 * found["cascade-ucb1"][:, 0].mean()
-
-
-@given(st.data())
-def test_the_highest_come_first_whatever_the_order_before(data):
-    """Also when the rest stands in increasing order, so that each item would go in and out again."""
-    n_items = data.draw(st.integers(1, 60))
-    n_positions = data.draw(st.integers(1, n_items))
-    index = np.array(data.draw(st.lists(st.integers(0, 40), min_size=n_items, max_size=n_items)), float)
-    order = np.array(data.draw(st.permutations(range(n_items)) | st.just(np.argsort(index))))
-    tied = interpreted(cascading.highest_first)(index, order, n_positions, 0.5)
-    assert sorted(order) == list(range(n_items))
-    expected = np.sort(index)[::-1]
-    assert index[order[:n_positions]].tolist() == expected[:n_positions].tolist()
-    if len(set(expected[: n_positions + 1])) < len(expected[: n_positions + 1]):
-        assert tied

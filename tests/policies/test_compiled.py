@@ -1,6 +1,6 @@
 """Every policy makes the same of the same random numbers compiled and as plain Python.
 
-Run as a script, this file prints what the policies do; the tests run it so without compilation.
+Run as a script, this file prints what some policies do; a test runs it so without compilation.
 """
 
 import json
@@ -17,8 +17,10 @@ import pytest
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.click_models.sdbn import SimplifiedDynamicBayesianModel
+from clickbandit.compiling.kernel import is_compiled
 from clickbandit.policies.base import Policy, parse_policy, policy_class, policy_names
 from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 
 pytestmark = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="compilation is off (NUMBA_DISABLE_JIT)"
@@ -54,46 +56,33 @@ CASES = [
 ]
 
 
-def start(case: str, delay: int = 0) -> Run:
-    """Three positions; the horizon is short, so that stages end in time."""
+UNCOMPILED = ["batchrank on CM", "toprank on SDBN", "pbm-ts on PBM"]
+"""What is run without numba's compiler too; the others as plain Python beside it, which is the same text."""
+
+
+def start(case: str, *, compiled: bool = True) -> Run:
+    """Three positions and feedback two steps late; the horizon is short, so that stages end in time."""
     policy, _, model = case.partition(" on ")
-    problem = Problem(parse_policy(policy), MODELS[model], positions=3, horizon=20, delay=delay)
+    users = Recorded(MODELS[model], STEPS, positions=3)
+    problem = Problem(parse_policy(policy), users, positions=3, horizon=20, delay=2)
+    if not compiled:
+        problem.loop = problem.make_loop(compiled=False)
     return Run(problem, seed=7)
 
 
-def outcome(case: str) -> dict[str, Any]:
+def outcome(run: Run) -> dict[str, Any]:
     """What happens step by step."""
-    run = start(case, delay=2)
-    regret, clicks, lists = [], [], []
-    for step in range(STEPS):
-        more_regret, more_clicks = run.advance(1)
-        regret.append(more_regret)
-        clicks.append(more_clicks)
-        lists.append(run.slots.rankings[step % 3].tolist())
-    draws = [run.rng.random(), run.users.random()]
-    return {"regret": regret, "clicks": clicks, "lists": lists, "final": run.best(), "draws": draws}
+    regret, clicks = run.advance_windows(np.arange(1, STEPS + 1))
+    return {
+        "regret": regret.tolist(),
+        "clicks": clicks.tolist(),
+        "lists": run.problem.model.shown.tolist(),
+        "final": run.best(),
+        "draws": [run.rng.random(), run.users.random()],
+    }
 
 
-@pytest.fixture(scope="module")
-def plain() -> dict[str, Any]:
-    """What happens without compilation, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert not found["compiled"]
-    return found
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_compiled_and_plain_runs_are_the_same(case: str, plain: dict[str, Any]) -> None:
-    assert start(case).problem.policy.compiled
-    expected, found = plain[case], outcome(case)
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     for step, (shown, other) in enumerate(zip(found["lists"], expected["lists"], strict=True), 1):
         assert shown == other, f"step {step}: compiled shows {shown}, plain Python {other}"
     assert found["clicks"] == expected["clicks"]
@@ -103,13 +92,38 @@ def test_compiled_and_plain_runs_are_the_same(case: str, plain: dict[str, Any]) 
     assert min(found["regret"]) > -1e-12
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_and_plain_runs_are_the_same(case: str) -> None:
+    run, plain = start(case), start(case, compiled=False)
+    assert run.problem.policy.compiled
+    assert is_compiled(run.loop.interact)
+    assert not is_compiled(plain.loop.interact)
+    assert_same(outcome(run), outcome(plain))
+
+
+def test_without_compilation_everything_is_the_same() -> None:
+    """In a process of its own, with NUMBA_DISABLE_JIT."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    plain: dict[str, Any] = json.loads(done.stdout)
+    assert not plain.pop("compiled")
+    assert [*plain] == UNCOMPILED
+    for case in UNCOMPILED:
+        assert_same(outcome(start(case)), plain[case])
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case.endswith("PBM")])
 def test_many_steps_at_once_are_many_single_steps(case: str) -> None:
-    run, step_by_step = start(case, delay=2), outcome(case)
+    run, step_by_step = start(case), start(case)
+    single = [step_by_step.advance(1) for _ in range(STEPS)]
     regret, clicks = run.advance(STEPS)
-    assert regret == pytest.approx(sum(step_by_step["regret"]), abs=1e-9)
-    assert clicks == sum(step_by_step["clicks"])
-    assert run.best() == step_by_step["final"]
+    assert regret == pytest.approx(sum(more for more, _ in single), abs=1e-9)
+    assert clicks == sum(more for _, more in single)
+    assert run.best() == step_by_step.best()
+    assert run.problem.model.shown.tolist() == step_by_step.problem.model.shown.tolist()
 
 
 @pytest.mark.parametrize("policy", [*policy_names(), "batchrank:variant=experiment"])
@@ -120,7 +134,8 @@ def test_a_thousand_items_and_fifty_positions(policy: str) -> None:
         attraction=np.random.default_rng(1).permutation(np.linspace(0, 0.6, items)),
         examination=1 / np.sqrt(np.arange(1, positions + 1)),
     )
-    run = Run(Problem(policy, model, positions=positions, horizon=20_000, method="step"), seed=1)
+    problem = Problem(policy, Recorded(model), positions=positions, horizon=20_000, method="step")
+    run = Run(problem, seed=1)
     regret, _ = run.advance(items)
     for _ in range(50):
         more, _ = run.advance(1)
@@ -143,6 +158,6 @@ def test_the_settings_of_all_policies_are_covered() -> None:
 
 
 if __name__ == "__main__":
-    outcomes: dict[str, Any] = {case: outcome(case) for case in CASES}
+    outcomes: dict[str, Any] = {case: outcome(start(case)) for case in UNCOMPILED}
     outcomes["compiled"] = start(CASES[0]).problem.policy.compiled
     json.dump(outcomes, sys.stdout)

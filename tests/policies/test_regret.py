@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies.base import Policy, parse_policy
+from clickbandit.policies.contract import Algorithm
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
@@ -282,36 +282,37 @@ class Log(NamedTuple):
     lists: dict[int, list[int]]
 
 
-@dataclass(frozen=True)
+def init(n_items: int, n_positions: int, *, horizon: int) -> Log:
+    return Log([], {})
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    return 1
+
+
+def rank(state: Log, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
+    step = len(state.lists) + 1
+    ranking[:] = [(step + k) % 4 for k in range(len(ranking))]
+    memo[0] = step
+    state.lists[step] = ranking.tolist()
+    state.events.append(("rank", step))
+
+
+def update(state: Log, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
+    step = int(memo[0])
+    assert ranking.tolist() == state.lists[step]
+    assert clicks.tolist() == [int(item in (1, 2)) for item in ranking]
+    state.events.append(("update", step))
+
+
+def best(state: Log, ranking: IntArray) -> None:
+    ranking[:] = range(len(ranking))
+
+
 class Recorder(Policy):
     """Shows the items in turn, and writes down what it is asked and told."""
 
-    @staticmethod
-    def init(n_items: int, n_positions: int, *, horizon: int) -> Log:
-        return Log([], {})
-
-    @staticmethod
-    def memo_size(n_items: int, n_positions: int) -> int:
-        return 1
-
-    @staticmethod
-    def rank(state: Log, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-        step = len(state.lists) + 1
-        ranking[:] = [(step + k) % 4 for k in range(len(ranking))]
-        memo[0] = step
-        state.lists[step] = ranking.tolist()
-        state.events.append(("rank", step))
-
-    @staticmethod
-    def update(state: Log, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
-        step = int(memo[0])
-        assert ranking.tolist() == state.lists[step]
-        assert clicks.tolist() == [int(item in (1, 2)) for item in ranking]
-        state.events.append(("update", step))
-
-    @staticmethod
-    def best(state: Log, ranking: IntArray) -> None:
-        ranking[:] = range(len(ranking))
+    algorithm = Algorithm(init, memo_size, rank, update, best)
 
 
 @pytest.mark.parametrize("delay", [0, 1, 3, 10, 99, 100, 250])

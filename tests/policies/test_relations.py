@@ -22,6 +22,7 @@ from clickbandit.policies.base import parse_policy
 from clickbandit.policies.blocks import BELOW
 from clickbandit.policies.grab import find_leader
 from clickbandit.simulation.run import Problem, Run
+from naive.recorded import Recorded
 from naive.relations import GRAB, TopRank, UniRank
 
 HARD = [0.5, 0.35, 0.45, 0.3, 0.6, 0.2]
@@ -39,7 +40,9 @@ def start(
     users: Any = CascadeModel(attraction=attraction)
     if model == "PBM":
         users = PositionBasedModel(attraction=attraction, examination=[0.9**k for k in range(positions)])
-    return Run(Problem(parse_policy(policy), users, positions=positions, horizon=horizon), seed=seed)
+    return Run(
+        Problem(parse_policy(policy), Recorded(users), positions=positions, horizon=horizon), seed=seed
+    )
 
 
 @st.composite

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from clickbandit.policies.cascade_ducb import MOST
+from clickbandit.policies.cascade_ducb import MAX_WEIGHT
 from naive.side_by_side import MODELS, cm, compare, pbm
 
 STEPS = 4000
@@ -104,7 +104,7 @@ def test_cascade_ducb_that_forgets_quickly(feedback: str) -> None:
     """
     settings = f"{feedback},discount=0.9" if feedback else ":discount=0.9"
     twin = compare(f"cascade-ducb{settings}", MODELS["PBM, 5 items"], 3, steps=8000)
-    assert 8000 * math.log(1 / 0.9) > 3 * math.log(MOST)
+    assert 8000 * math.log(1 / 0.9) > 3 * math.log(MAX_WEIGHT)
     assert sum(twin.observed.values()) < 31
 
 

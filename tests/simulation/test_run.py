@@ -2,12 +2,15 @@
 
 import io
 import sys
-from typing import ClassVar, NamedTuple
+from collections import namedtuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from clickbandit import (
+    Algorithm,
     BatchRank,
     CascadeKLUCB,
     CascadeModel,
@@ -22,6 +25,7 @@ from clickbandit import (
 )
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.simulation.memory import set_apart
+from naive.recorded import Recorded
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
@@ -30,7 +34,9 @@ CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 @pytest.mark.parametrize("name", policy_names())
 @pytest.mark.parametrize("delay", [0, 3])
 def test_a_saved_run_continues_bit_for_bit(name, delay):
-    problem = Problem(parse_policy(name), PBM, positions=3, horizon=6000, delay=delay)
+    problem = Problem(
+        parse_policy(name), Recorded(PBM), positions=3, horizon=6000, delay=delay, method="step"
+    )
     whole = Run(problem, seed=7)
     whole.advance(3000)
     expected = whole.advance(3000)
@@ -97,57 +103,59 @@ def test_windows(steps, windows):
     assert trace.window_sizes.max() - trace.window_sizes.min() <= 1
 
 
+State = namedtuple("State", ["step"])
+CALLS: list[tuple[str, int]] = []
+
+
+def rank(state, rng, ranking, memo):
+    state.step[0] += 1
+    ranking[:] = np.arange(len(ranking))
+    memo[0] = state.step[0]
+    CALLS.append(("rank", int(state.step[0])))
+
+
+def update(state, ranking, clicks, memo):
+    CALLS.append(("update", int(memo[0])))
+
+
+def best(state, ranking):
+    ranking[:] = np.arange(len(ranking))
+
+
 class Recorder(Policy):
     """A plain Python policy that notes in which order it is called."""
 
-    calls: ClassVar[list[tuple[str, int]]] = []
-
-    @staticmethod
-    def init(n_items, n_positions, *, horizon):
-        from collections import namedtuple
-
-        return namedtuple("State", ["step"])(np.zeros(1, np.int64))
-
-    @staticmethod
-    def memo_size(n_items, n_positions):
-        return 1
-
-    @staticmethod
-    def rank(state, rng, ranking, memo):
-        state.step[0] += 1
-        ranking[:] = np.arange(len(ranking))
-        memo[0] = state.step[0]
-        Recorder.calls.append(("rank", int(state.step[0])))
-
-    @staticmethod
-    def update(state, ranking, clicks, memo):
-        Recorder.calls.append(("update", int(memo[0])))
-
-    @staticmethod
-    def best(state, ranking):
-        ranking[:] = np.arange(len(ranking))
+    algorithm = Algorithm(
+        init=lambda n_items, n_positions, *, horizon: State(np.zeros(1, np.int64)),
+        memo_size=lambda n_items, n_positions: 1,
+        rank=rank,
+        update=update,
+        best=best,
+    )
 
 
 @pytest.mark.parametrize("delay", [0, 1, 4])
 def test_feedback_to_step_t_comes_just_before_step_t_plus_delay_plus_one(delay):
-    Recorder.calls.clear()
+    CALLS.clear()
     Run(Problem(Recorder(), CM, positions=2, horizon=10, delay=delay), seed=1).advance(10)
     expected = []
     for t in range(1, 11):
         expected.append(("rank", t))
         if t > delay:
             expected.append(("update", t - delay))
-    assert Recorder.calls == expected
+    assert expected == CALLS
 
 
-class Degenerate(Recorder):
+def degenerate_rank(state, rng, ranking, memo):
+    rank(state, rng, ranking, memo)
+    if state.step[0] > 1000:
+        ranking[:] = 3
+
+
+class Degenerate(Policy):
     """Shows the same item twice after its first thousand steps."""
 
-    @staticmethod
-    def rank(state, rng, ranking, memo):
-        Recorder.rank(state, rng, ranking, memo)
-        if state.step[0] > 1000:
-            ranking[:] = 3
+    algorithm = replace(Recorder.algorithm, rank=degenerate_rank)
 
 
 @pytest.mark.parametrize("delay", [0, 2])
@@ -159,9 +167,9 @@ def test_what_is_no_list_is_refused_later_too(delay):
 
 
 def test_delay_beyond_the_run_gives_no_feedback():
-    Recorder.calls.clear()
+    CALLS.clear()
     Run(Problem(Recorder(), CM, positions=2, horizon=10, delay=50), seed=1).advance(10)
-    assert all(kind == "rank" for kind, _ in Recorder.calls)
+    assert all(kind == "rank" for kind, _ in CALLS)
 
 
 def test_expected_regret_is_that_of_the_shown_lists():

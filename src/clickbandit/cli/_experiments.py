@@ -1,15 +1,15 @@
 """What the commands share that run an experiment: their options, and that they can be stopped and resumed."""
 
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickbandit.cli._shared import whole_number
+from clickbandit.cli._shared import known_models, policy_list, queries_named, whole_number
+from clickbandit.cli._stopping import ends_on_ctrl_c, leave
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,9 +82,28 @@ def maybe_counted(option: str, text: str | int | None) -> int | None:
     return None if text is None else counted(option, str(text))
 
 
-def steps_of(drift: str | None) -> list[int]:
-    """The steps of --drift."""
-    return [whole_number(step) for step in drift.split(",")] if drift else []
+def planned(given: Mapping[str, Any], kind: str, policies: Sequence[str]) -> "tuple[Field, Plan]":
+    """Who meets whom, and the runs, by the options of a command and its default policies."""
+    from clickbandit.experiments.comparison import choose, plan_comparison
+    from clickbandit.experiments.plan import Conditions
+    from clickbandit.queries import load_queries
+
+    horizon, drift = given["horizon"], given["drift"]
+    conditions = Conditions(
+        steps=counted("--steps", given["steps"]),
+        runs=counted("--runs", given["runs"]),
+        positions=given["positions"],
+        seed=given["seed"],
+        horizon=whole_number(horizon) if horizon else None,
+        delay=whole_number(given["delay"]),
+        drift=[whole_number(step) for step in drift.split(",")] if drift else [],
+        flip=given["flip"],
+        method=given["method"],
+    )
+    maybe_counted("--threads", given["threads"])
+    queries = queries_named(load_queries(given["queries"]), given["query"])
+    field = choose(queries, policy_list(given["policy"] or policies), known_models(given["model"]) or None)
+    return field, plan_comparison(queries, field, conditions, input=given["queries"].name, kind=kind)
 
 
 class Experiments:
@@ -105,7 +124,7 @@ class Experiments:
             print(f"{folder.damaged:,} damaged results in {path} are run again", file=sys.stderr)
         return folder
 
-    def run(self, *, threads: int | None, cluster: str | None) -> None:
+    def run(self, *, threads: str | None, cluster: str | None) -> None:
         """Run what is not finished, and write the tables."""
         from clickbandit.experiments.run import run
         from clickbandit.progress import progress_bar
@@ -114,9 +133,27 @@ class Experiments:
         total = sum(folder.plan.steps for folder in self.folders)
         with progress_bar(total, "simulating", done=done) as advance:
             for folder in self.folders:
-                run(folder, threads=threads, cluster=cluster, progress=advance)
+                run(folder, threads=maybe_counted("--threads", threads), cluster=cluster, progress=advance)
         for folder in self.folders:
             folder.finish()
+
+
+def say_what_is_run(field: "Field", plan: "Plan", where: Path | None) -> None:
+    """How many runs of what, and what is left out."""
+    print(f"{describe_units(plan)}{f', in {where}' if where else ''}")
+    for note in field.notes:
+        print(note)
+
+
+def describe_units(plan: "Plan") -> str:
+    """How many runs of what."""
+    policies, models = (
+        list(dict.fromkeys(getattr(unit, name) for unit in plan.units)) for name in ("policy", "model")
+    )
+    return (
+        f"{len(policies)} policies on {', '.join(models)} of {len(plan.queries):,} queries: "
+        f"{len(plan.units):,} runs of {plan.units[0].steps:,} steps"
+    )
 
 
 @contextmanager
@@ -124,7 +161,7 @@ def stoppable(*, resumable: bool = True) -> Iterator[Experiments]:
     """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
     experiments = Experiments(ExitStack())
     try:
-        with experiments._stack:
+        with ends_on_ctrl_c(), experiments._stack:
             yield experiments
     except KeyboardInterrupt:
         finished = sum(len(folder.finished) for folder in experiments.folders)
@@ -133,24 +170,3 @@ def stoppable(*, resumable: bool = True) -> Iterator[Experiments]:
         how = "the same command" if resumable else "with --out the same command"
         print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
         leave(130)
-
-
-def leave(code: int) -> NoReturn:
-    """End the command, at once: Python itself would not end before a thread that compiles, or crash in its place."""
-    from clickbandit.experiments.run import left_behind
-
-    if left_behind():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    raise typer.Exit(code) from None
-
-
-def say_what_is_run(field: "Field", plan: "Plan", where: Path | None) -> None:
-    """How many runs of what, and what is left out."""
-    print(
-        f"{len(field.policies)} policies on {', '.join(field.models)} of {len(plan.queries):,} queries: "
-        f"{len(plan.units):,} runs of {plan.units[0].steps:,} steps{f', in {where}' if where else ''}"
-    )
-    for note in field.notes:
-        print(note)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clickbandit import __version__
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"clickbandit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn the best ranked list from clicks, without knowing how users click."""
+
 
 Positions = Annotated[int, typer.Option(help="How many items a list shows.")]
 Steps = Annotated[str, typer.Option(metavar="N", help="Steps of each run, such as 1e6.")]

@@ -6,20 +6,13 @@ from typing import Annotated
 import typer
 
 from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import counted, maybe_counted, say_what_is_run, steps_of, stoppable
-from clickbandit.cli._shared import (
-    Positions,
-    Steps,
-    app,
-    known_models,
-    policy_list,
-    queries_named,
-    whole_number,
-)
+from clickbandit.cli._experiments import planned, say_what_is_run, stoppable
+from clickbandit.cli._shared import Positions, Steps, app
 
 
 @app.command()
 def compare(
+    context: typer.Context,
     queries: options.QueriesFile,
     policy: Annotated[
         list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="all")
@@ -46,28 +39,12 @@ def compare(
     clickbandit compare --queries queries.json --model CM,PBM --policy all --steps 1e6 --runs 5 --out results
     """
     with stoppable() as experiments:
-        from clickbandit.experiments.comparison import choose, plan_comparison
-        from clickbandit.experiments.plan import Conditions
-        from clickbandit.queries import load_queries
+        from clickbandit.experiments.comparison import KIND
 
-        conditions = Conditions(
-            steps=counted("--steps", steps),
-            runs=counted("--runs", runs),
-            positions=positions,
-            seed=seed,
-            horizon=whole_number(horizon) if horizon else None,
-            delay=whole_number(delay),
-            drift=steps_of(drift),
-            flip=flip,
-            method=method,  # type: ignore[arg-type]  # checked by the problem
-        )
-        n_threads = maybe_counted("--threads", threads)
-        entries = queries_named(load_queries(queries), query)
-        field = choose(entries, policy_list(policy or ["all"]), known_models(model) or None)
-        plan = plan_comparison(entries, field, conditions, input=queries.name)
+        field, plan = planned(context.params, KIND, ["all"])
         experiments.open(out, plan, restart=restart)
         say_what_is_run(field, plan, out)
-        experiments.run(threads=n_threads, cluster=cluster)
+        experiments.run(threads=threads, cluster=cluster)
         draw_comparison(out)
 
 

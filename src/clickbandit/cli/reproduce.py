@@ -2,25 +2,34 @@
 
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import maybe_counted, stoppable
+from clickbandit.cli._experiments import describe_units, maybe_counted, stoppable
 from clickbandit.cli._shared import Positions, app, known_models, policy_list
 from clickbandit.cli.logs import Format, LogCommand
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
+    from clickbandit.experiments.plan import Plan
     from clickbandit.queries import Query
 
+Steps = Annotated[
+    str | None, typer.Option(metavar="N", help="Steps of each run.", show_default="1e6, paper: 1e7")
+]
+Runs = Annotated[
+    str | None, typer.Option(metavar="N", help="Runs on each query and model.", show_default="3, paper: 10")
+]
 DISCUSSION, GENERATED = "discussion", "log.tsv.gz"
 
 
 @app.command(cls=LogCommand)
 def reproduce(
+    context: typer.Context,
     queries: Annotated[
         Path | None,
         typer.Option(
@@ -35,13 +44,8 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(help="quick: a minute or so. paper: as in the paper, an hour on two cores.")
     ] = "quick",
-    steps: Annotated[
-        str | None, typer.Option(metavar="N", help="Steps of each run.", show_default="1e6, paper: 1e7")
-    ] = None,
-    runs: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Runs on each query and model.", show_default="3, paper: 10"),
-    ] = None,
+    steps: Steps = None,
+    runs: Runs = None,
     policy: Annotated[
         list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="the paper's")
     ] = None,
@@ -73,67 +77,67 @@ def reproduce(
     Stopped at any moment, the same command resumes where it was. For example:
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
+    folder = out or Path(f"reproduction-{scale}")
     with stoppable() as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
-        from clickbandit.experiments.discussion import plan_discussion
-        from clickbandit.experiments.paper import MODELS, POLICIES, SCALES, plan_reproduction
-        from clickbandit.experiments.plan import Conditions
-        from clickbandit.registry import suggestion
-
-        if scale not in SCALES:
-            raise InputError(f"there is no scale {scale!r}: {suggestion(scale, SCALES)}")
-        size = SCALES[scale]
-        conditions = Conditions(
-            steps=maybe_counted("--steps", steps) or size.steps,
-            runs=maybe_counted("--runs", runs) or size.runs,
-            positions=positions,
-            seed=seed,
-            method=size.method,
-        )
-        n_threads = maybe_counted("--threads", threads)
-        policies, models = policy_list(policy or POLICIES), known_models(model or MODELS)
-        learned = Learned(
-            log,
-            format,
-            models,
-            maybe_counted("--top-queries", top_queries) or size.top_queries,
-            maybe_counted("--items", items) or 10,
-            seed,
-        )
-        if queries and (log or format or items or top_queries):
-            raise InputError(
-                "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
-            )
-        if format and not log:
-            raise InputError("--format is that of a --log: give both or neither")
-        folder = out or Path(f"reproduction-{scale}")
-        known = None if restart else folder
-        input, entries, made_log = (
-            _given(queries) if queries else learned.queries(known=known, scratch=Path(scratch))
-        )
-        plan = plan_reproduction(entries, scale, policies, models, conditions, input)
-        experiments.open(folder, plan, restart=restart)
-        discussed = plan.settings["discussion"]
-        if discussed:
-            small = plan_discussion(size.discussion, seed=seed)
-            experiments.open(folder / DISCUSSION, small, restart=restart)
+        plans, made_log = _plans(context.params, folder, Path(scratch))
+        for path, plan in plans.items():
+            experiments.open(path, plan, restart=restart)
         if made_log:
             shutil.move(made_log, folder / GENERATED)
-        print(
-            f"{len(policies)} policies on {', '.join(models)} of {len(entries):,} queries: {len(plan.units):,} runs of "
-            f"{conditions.steps:,} steps{', and the discussion' if discussed else ''}, in {folder}"
-        )
-        experiments.run(threads=n_threads, cluster=cluster)
+        ran = describe_units(plans[folder])
+        print(f"{ran}{', and the discussion' if len(plans) > 1 else ''}, in {folder}")
+        experiments.run(threads=threads, cluster=cluster)
         draw_reproduction(folder)
+
+
+def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict[Path, Plan], Path | None]":
+    """The plan of each folder by the options of the command, and the log that was generated for them, if one was."""
+    from clickbandit.experiments.discussion import plan_discussion
+    from clickbandit.experiments.paper import MODELS, POLICIES, SCALES, plan_reproduction
+    from clickbandit.experiments.plan import Conditions
+    from clickbandit.queries import load_queries
+    from clickbandit.registry import suggestion
+
+    if given["scale"] not in SCALES:
+        raise InputError(f"there is no scale {given['scale']!r}: {suggestion(given['scale'], SCALES)}")
+    if given["queries"] and any(given[name] for name in ("log", "format", "items", "top_queries")):
+        raise InputError(
+            "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
+        )
+    if given["format"] and not given["log"]:
+        raise InputError("--format is that of a --log: give both or neither")
+    size = SCALES[given["scale"]]
+    maybe_counted("--threads", given["threads"])
+    conditions = Conditions(
+        steps=maybe_counted("--steps", given["steps"]) or size.steps,
+        runs=maybe_counted("--runs", given["runs"]) or size.runs,
+        positions=given["positions"],
+        seed=given["seed"],
+        method=size.method,
+    )
+    policies, models = policy_list(given["policy"] or POLICIES), known_models(given["model"] or MODELS)
+    learned = Learned(
+        log=given["log"],
+        format=given["format"],
+        models=models,
+        top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
+        items=maybe_counted("--items", given["items"]) or 10,
+        seed=given["seed"],
+    )
+    if given["queries"]:
+        input, queries, made_log = {"queries": given["queries"].name}, load_queries(given["queries"]), None
+    else:
+        input, queries, made_log = learned.queries(
+            known=None if given["restart"] else folder, scratch=scratch
+        )
+    plans = {folder: plan_reproduction(queries, given["scale"], policies, models, conditions, input)}
+    if plans[folder].settings["discussion"]:
+        plans[folder / DISCUSSION] = plan_discussion(size.discussion, seed=given["seed"])
+    return plans, made_log
 
 
 _Queries = tuple[dict[str, Any], "list[Query]", Path | None]
 """Where the queries come from, the queries, and the log that was generated for it, if one was."""
-
-
-def _given(queries: Path) -> _Queries:
-    from clickbandit.queries import load_queries
-
-    return {"queries": queries.name}, load_queries(queries), None
 
 
 class Learned(NamedTuple):
@@ -160,7 +164,6 @@ class Learned(NamedTuple):
         if log:
             sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
             input = {"log": sizes, "format": format}
-        size = {"top_queries": self.top_queries, "items": self.items}
         input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
         begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
         if known and begun and read_manifest(known)["settings"].get("input") == input:
@@ -171,7 +174,9 @@ class Learned(NamedTuple):
                 write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
             log, format = [str(made)], "yandex-relpred"
         with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-            learned = learn_queries(log, format, self.models, **size, progress=advance)
+            learned = learn_queries(
+                log, format, self.models, top_queries=self.top_queries, items=self.items, progress=advance
+            )
         return input, learned, made
 
 

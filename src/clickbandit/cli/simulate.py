@@ -10,33 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import counted, maybe_counted, say_what_is_run, steps_of, stoppable
-from clickbandit.cli._shared import (
-    Force,
-    Positions,
-    Steps,
-    app,
-    known_models,
-    output,
-    policy_list,
-    queries_named,
-    whole_number,
-    write_parquet,
-)
+from clickbandit.cli._experiments import planned, say_what_is_run, stoppable
+from clickbandit.cli._shared import Force, Positions, Steps, app, output, write_parquet
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from clickbandit.experiments.plan import Plan
     from clickbandit.experiments.results import Record
 
 POLICIES = ("batchrank", "cascade-kl-ucb", "ranked-exp3")
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="Results: a table if it ends in .parquet, else a folder with a report."
+    ),
+]
 PAGE = "report.html"
 _SETTINGS = b"clickbandit"  # where a Parquet file says how it was made
 
 
 @app.command()
 def simulate(
+    context: typer.Context,
     queries: options.QueriesFile,
     policy: Annotated[
         list[str] | None,
@@ -53,12 +50,7 @@ def simulate(
     flip: options.Flip = 0.0,
     method: options.Method = "auto",
     seed: options.Seed = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Results: a table if it ends in .parquet, else a folder with a report."
-        ),
-    ] = None,
+    out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
     force: Force = False,
     restart: options.Restart = False,
@@ -76,27 +68,11 @@ def simulate(
         stoppable(resumable=out is not None) as experiments,
         tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch,
     ):
-        from clickbandit.experiments.comparison import SIMULATION, choose, plan_comparison
-        from clickbandit.experiments.plan import Conditions
-        from clickbandit.queries import load_queries
+        from clickbandit.experiments.comparison import SIMULATION
 
-        conditions = Conditions(
-            steps=counted("--steps", steps),
-            runs=counted("--runs", runs),
-            positions=positions,
-            seed=seed,
-            horizon=whole_number(horizon) if horizon else None,
-            delay=whole_number(delay),
-            drift=steps_of(drift),
-            flip=flip,
-            method=method,  # type: ignore[arg-type]  # checked by the problem
-        )
-        n_threads = maybe_counted("--threads", threads)
         if out is not None and out == report:
             raise InputError(f"--out and --report must be different, found {out} twice")
-        entries = queries_named(load_queries(queries), query)
-        field = choose(entries, policy_list(policy or POLICIES), known_models(model) or None)
-        plan = plan_comparison(entries, field, conditions, input=queries.name, kind=SIMULATION)
+        field, plan = planned(context.params, SIMULATION, POLICIES)
         table = out if out is not None and out.suffix == ".parquet" else None
         place = Path(scratch, "runs") if out is None else out.with_name(f"{out.name}.runs") if table else out
         with output(table, force) as table_file, output(report, force) as report_file:
@@ -104,22 +80,26 @@ def simulate(
             if not as_json:
                 say_what_is_run(field, plan, out)
             try:
-                experiments.run(threads=n_threads, cluster=cluster)
+                experiments.run(threads=threads, cluster=cluster)
             except KeyboardInterrupt:
-                if out is None:
+                if out is None:  # what is finished would be lost
                     show(folder.records, as_json)
                 raise
-            made = {**plan.settings, "horizon": plan.units[0].horizon, "method": method}
             results = show(folder.records, as_json)
-            pages = [*([report_file] if report_file else []), *([out / PAGE] if out and not table else [])]
-            draw_simulation(results, made, pages)
-            if table_file:
-                write_parquet(results.replace_schema_metadata({_SETTINGS: json.dumps(made)}), table_file)
+            pages = [report_file, out / PAGE if out and not table else None]
+            _write(results, plan, table_file, [page for page in pages if page])
         if table:
             shutil.rmtree(place)
-        if not as_json:
-            for path in filter(None, (out, report)):
-                print(f"written: {path}")
+    for path in filter(None, () if as_json else (out, report)):
+        print(f"written: {path}")
+
+
+def _write(results: "pa.Table", plan: "Plan", table: Path | None, pages: Sequence[Path]) -> None:
+    """Write the results as a table and as pages, with how they were made."""
+    made = {**plan.settings, "horizon": plan.units[0].horizon, "method": plan.units[0].method}
+    draw_simulation(results, made, pages)
+    if table:
+        write_parquet(results.replace_schema_metadata({_SETTINGS: json.dumps(made)}), table)
 
 
 def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":

@@ -15,6 +15,7 @@ from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.click_models.patterns import ENUMERATED
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
+from clickbandit.documented import Documented
 from clickbandit.errors import InputError
 
 MAX_POSITIONS = 64
@@ -25,7 +26,7 @@ items, so nothing can be learned from their users."""
 
 
 @dataclass(frozen=True)
-class Law:
+class Law(Documented):
     """Parameters of how users click: what click models share with click rates, which have no attraction.
 
     Parameters are given as sequences of probabilities and kept as tuples; `params` has them as arrays for the

@@ -48,14 +48,14 @@ def _probe() -> bool:
         return False
 
 
-def _choose_options() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of all kernels, and further ones of those in this package.
+def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Options of all compiled code, further ones of kernels, and those of kernels in this package.
 
     `_nrt=False`: kernels make no arrays, so numba need not count references to those in a state at every use, which
     would take most of a step's time. The compiler pass: see `unsigned_index`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return _PLAIN, {}
+        return _PLAIN, {}, {}
     if not remembered(f"probed-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
         warnings.warn(
             f"numba {numba.__version__} does not take the options that make kernels fast: they run several times "
@@ -63,13 +63,13 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any]]:
             RuntimeWarning,
             stacklevel=2,
         )
-        return _PLAIN, {}
+        return _PLAIN, {}, {}
     from clickbandit.compiling.unsigned_index import Compiler
 
-    return {**_PLAIN, "_nrt": False}, {"pipeline_class": Compiler}
+    return {**_PLAIN, "_nrt": False}, _INNER, {"pipeline_class": Compiler}
 
 
-_OPTIONS, _OWN_OPTIONS = _choose_options()
+_OPTIONS, _INNER_OPTIONS, _OWN_OPTIONS = _choose_options()
 
 
 class _Kernel(CPUDispatcher):
@@ -82,7 +82,7 @@ class _Kernel(CPUDispatcher):
 def _compile(function: Function, **options: Any) -> Function:
     # kernels of this package never count from the end of an array, as a user's own may
     own = _OWN_OPTIONS if function.__module__.partition(".")[0] == "clickbandit" else {}
-    compiled = numba.njit(**_OPTIONS, **_INNER, **own, **options)(function)
+    compiled = numba.njit(**_OPTIONS, **_INNER_OPTIONS, **own, **options)(function)
     if is_compiled(compiled):
         compiled.__class__ = _Kernel
     return cast(Function, compiled)

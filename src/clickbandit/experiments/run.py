@@ -15,7 +15,7 @@ from clickbandit.experiments.plan import Job, Keep
 from clickbandit.simulation.outcome import Progress, simulate_run, window_ends
 from clickbandit.simulation.run import Problem, Run
 
-PATIENCE = 1.0
+PATIENCE = 0.5
 """Seconds that Ctrl-C waits for the threads: one that compiles or is in the middle of a long leap is left behind."""
 _THREAD = "clickbandit engine"
 _Kind = tuple[bool, bool, str, type, type, bool]

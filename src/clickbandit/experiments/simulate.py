@@ -68,24 +68,21 @@ def simulate(
 ) -> Trace | list[Trace]:
     """Let a policy learn from simulated users, and watch its regret.
 
-    `policy` is a policy, its class (with default settings) or its spelling on the command line; a list of them gives a
-    list of traces. `model` is a click model, or a query that has only one. Numbers of steps and runs may be written
-    as 1e6.
+    `policy` is a policy, its class (with default settings) or its spelling on the command line; a list of them gives
+    a list of traces. `model` is a click model, or a query that has only one. Steps may be written as 1e6.
 
     `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
     is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
 
     `drift` has the steps after which users change: a step alone shuffles the items, the same for all policies and runs
-    of a seed; (step, model) names the users from then on. Regret is against the best list of the users at hand; what a
-    policy is told of the users it is told at the start. `flip` is the share of clicks, and of positions that were not
-    clicked, that are seen inverted; regret is by the users' own clicks.
+    of a seed; (step, model) names the users from then on. Regret is against the best list of the users at hand; what
+    policies are told of users is of those at the start. `flip` is the share of clicks, and of missing clicks, that
+    are seen inverted; regret is by the users' own clicks.
 
     With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
     up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is
-    quicker. By leaps the regret is the mean over the orders in which the policy would have shuffled the items: its
-    curve lacks the noise of the orders that happened, which "step" has.
-
-    Ctrl-C ends it with a KeyboardInterrupt whose `traces` hold the runs that were finished.
+    quicker. By leaps the regret is the mean over the orders in which the policy would have shuffled the items, without
+    the noise of those that happened. Ctrl-C raises a KeyboardInterrupt whose `traces` hold the runs that were finished.
 
     >>> from clickbandit import BatchRank, PositionBasedModel
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
@@ -95,24 +92,24 @@ def simulate(
     >>> [trace.policy for trace in simulate(["random", BatchRank], model, positions=3, steps=1e3)]
     ['random', 'batchrank']
     """
-    n_steps, n_runs = whole("steps", steps), whole("runs", runs)
-    tasks = []
-    for one in policy if isinstance(policy, (list, tuple)) else [policy]:
+    steps, runs = whole("steps", steps), whole("runs", runs)
+    policies, tasks = (policy if isinstance(policy, (list, tuple)) else [policy]), []
+    for one in policies:
         problem = Problem(
             one,
             model,
             positions=positions,
-            horizon=n_steps if horizon is None else whole("horizon", horizon),
+            horizon=steps if horizon is None else horizon,
             query=query,
-            delay=whole("delay", delay),
+            delay=delay,
             drift=drift,
             flip=flip,
             method=method,
         )
         tasks.append(Task(one if isinstance(one, str) else str(problem.policy), problem))
-    with progress_bar(n_steps * n_runs * len(tasks), "simulating") as advance:
-        traces = simulate_all(tasks, steps=n_steps, runs=n_runs, seed=seed, threads=threads, progress=advance)
-    return traces if isinstance(policy, (list, tuple)) else traces[0]
+    with progress_bar(steps * runs * len(tasks), "simulating") as advance:
+        traces = simulate_all(tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance)
+    return traces if policies is policy else traces[0]
 
 
 class Task(NamedTuple):

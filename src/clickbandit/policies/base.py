@@ -15,13 +15,14 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
+from clickbandit.documented import Documented
 from clickbandit.errors import InputError
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 from clickbandit.style import COLOURS, DASHES
 
 
 @dataclass(frozen=True)
-class Policy:
+class Policy(Documented):
     """A policy's settings: the base of every policy's public class."""
 
     paper: ClassVar[str] = ""
@@ -38,6 +39,7 @@ class Policy:
     name tells it too."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if "title" not in vars(cls):
             cls.title = cls.__name__
         colour, _, dashes = cls.colour.partition(" ")

@@ -8,10 +8,10 @@ import math
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
-MOST_ITERATIONS = 64
-CLOSE = 1e-7
+MAX_ITERATIONS = 64
+TOLERANCE = 1e-7
 """Newton's method is done when it moves by less than this share: the next step would be the square of it."""
-NOWHERE = -1
+NO_POSITION = -1
 """Stands for a position to be left out where none is."""
 
 
@@ -50,7 +50,7 @@ def likeliest(clicks: IntArray, displays: IntArray, examination: FloatArray, but
         return 1.0
     low, high = 0.0, 1.0
     attraction = start if 0 < start < 1 else 0.5
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
         excess, slope = surplus(clicks, displays, examination, but, attraction)
         if excess > 0:
             high = attraction
@@ -58,7 +58,7 @@ def likeliest(clicks: IntArray, displays: IntArray, examination: FloatArray, but
             low = attraction
         step = excess / slope
         attraction -= step
-        if abs(step) <= CLOSE * min(attraction, 1 - attraction):
+        if abs(step) <= TOLERANCE * min(attraction, 1 - attraction):
             break
         if not low < attraction < high:
             attraction = (low + high) / 2
@@ -97,30 +97,30 @@ def highest_likely(
     The sum is convex in q, so from any start above the root Newton's method comes down to it without passing it,
     and a start below is carried above by the first step; a bisection keeps it in the bracket.
     """
-    low = likeliest(clicks, displays, examination, NOWHERE, estimate)
+    low = likeliest(clicks, displays, examination, NO_POSITION, estimate)
     most = likelihood_of_shares(clicks, displays, examination) - budget
-    if log_likelihood(clicks, displays, examination, NOWHERE, 1.0) >= most:
+    if log_likelihood(clicks, displays, examination, NO_POSITION, 1.0) >= most:
         return 1.0
-    if log_likelihood(clicks, displays, examination, NOWHERE, low) <= most:
+    if log_likelihood(clicks, displays, examination, NO_POSITION, low) <= most:
         return low
     high = 1.0
-    slope = surplus(clicks, displays, examination, NOWHERE, low)[
+    slope = surplus(clicks, displays, examination, NO_POSITION, low)[
         1
     ]  # at the minimiser: of q times the derivative
     # by the normal approximation; without a click -log(1 - x) >= x, so the start is above the root
     q = low + math.sqrt(2 * budget * low / slope) if low > 0 else budget / slope
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
         if not low < q < high:
             q = (low + high) / 2
-        excess = most - log_likelihood(clicks, displays, examination, NOWHERE, q)
-        slope = surplus(clicks, displays, examination, NOWHERE, q)[0] / q
+        excess = most - log_likelihood(clicks, displays, examination, NO_POSITION, q)
+        slope = surplus(clicks, displays, examination, NO_POSITION, q)[0] / q
         if excess > 0:
             high = q
         else:
             low = q
         if 0 < slope < math.inf:
             q -= excess / slope
-            if abs(excess / slope) <= CLOSE * min(q, 1 - q):
+            if abs(excess / slope) <= TOLERANCE * min(q, 1 - q):
                 break
     return q
 

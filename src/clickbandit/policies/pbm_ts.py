@@ -43,7 +43,7 @@ __all__ = ["PBMTS", "State", "best", "describe", "init", "memo_size", "rank", "u
 
 # --- settings and state -------------------------------------------------------------------------------------
 
-MOST_TRIES = 100
+MAX_TRIES = 100
 
 
 class State(NamedTuple):
@@ -118,7 +118,7 @@ def draw_attraction(state: State, item: int, rng: np.random.Generator) -> float:
     clicks, displays = state.clicks[item], state.displays[item]
     a, b = clicks[main] + 1.0, displays[main] - clicks[main] + 1.0
     attraction = 0.0
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         attraction = draw_beta(rng, a, b) / state.examination[main]
         if attraction <= 1:
             if state.alone[item]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import kernel
 
-_MOST_TRIES = 64  # each succeeds with a probability above 0.95
+_MAX_TRIES = 64  # each succeeds with a probability above 0.95
 
 
 @kernel
@@ -24,7 +24,7 @@ def draw_gamma(rng: np.random.Generator, shape: float) -> float:
     """
     d = shape - 1 / 3
     c = 1 / math.sqrt(9 * d)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         x = rng.standard_normal()
         root = 1 + c * x
         if root > 0:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
 from clickbandit.report.curves import LEAPT
 from clickbandit.report.looks import Look, looks
-from clickbandit.report.page import Html, element, figure, policy_cell, table, write_page
+from clickbandit.report.page import Html, element, figure, policy_cell, settings_table, table, write_page
 from clickbandit.report.tables import span
 from clickbandit.report.totals import totals
 
@@ -34,7 +34,7 @@ def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> 
             element("h2", "Regret over time"),
             figure(panels, _CAPTION, look=look, switch=True, height=320),
             element("h2", "How it was made"),
-            table([{"setting": name, "value": value} for name, value in made.items()]),
+            settings_table(made),
         ],
     )
 

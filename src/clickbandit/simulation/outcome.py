@@ -9,7 +9,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
-from clickbandit.simulation.run import LEAST_HORIZON, Problem, Run
+from clickbandit.simulation.run import MIN_HORIZON, Problem, Run
 
 WINDOWS = 100
 MAX_STEPS = 10**15
@@ -34,9 +34,9 @@ class Outcome:
 
 def check_steps(problem: Problem, steps: int) -> None:
     """Refuse a number of steps that a run of this problem cannot have."""
-    if not LEAST_HORIZON <= steps <= MAX_STEPS:
+    if not MIN_HORIZON <= steps <= MAX_STEPS:
         raise InputError(
-            f"at least {LEAST_HORIZON} steps are needed and at most {MAX_STEPS:,}, found {steps:,}"
+            f"at least {MIN_HORIZON} steps are needed and at most {MAX_STEPS:,}, found {steps:,}"
         )
     if problem.delay > steps:
         raise InputError(f"a delay of {problem.delay:,} steps leaves no feedback within {steps:,} steps")

@@ -22,8 +22,8 @@ from clickbandit.simulation.arguments import PolicyLike, Users, read_policy, rea
 from clickbandit.simulation.drift import Change, read_drift, shuffled
 from clickbandit.simulation.memory import Slots, set_apart
 
-LEAST_HORIZON = 5
-MANY_STEPS = 100_000
+MIN_HORIZON = 5
+MIN_STEPS_TO_LEAP = 100_000
 """Fewer steps than this are taken sooner than the code that leaps over them is compiled."""
 Method = Literal["auto", "step", "leap"]
 """One by one, many at once wherever the policy allows, or (auto) many at once where that is quicker."""
@@ -48,8 +48,8 @@ class Problem:
         policy = read_policy(policy)
         model, query = read_users(model, query)
         horizon, delay = whole("horizon", horizon), whole("delay", delay)
-        if horizon < LEAST_HORIZON:
-            raise InputError(f"at least {LEAST_HORIZON} steps are needed, found {horizon}")
+        if horizon < MIN_HORIZON:
+            raise InputError(f"at least {MIN_HORIZON} steps are needed, found {horizon}")
         if method not in get_args(Method):
             raise InputError(f"method must be auto, step or leap, found {method!r}")
         if delay < 0:
@@ -77,7 +77,7 @@ class Problem:
         if method == "leap" and not can_leap:
             why = f" with a delay of {delay}" if delay else " where clicks are inverted" if flip else ""
             raise InputError(f"{policy} cannot leap{why}: use method step")
-        self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MANY_STEPS))
+        self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MIN_STEPS_TO_LEAP))
         self.always_leaps = method == "leap"
         self.in_pairs = policy.leaps is not None and policy.leaps.in_pairs
 

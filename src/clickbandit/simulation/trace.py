@@ -71,7 +71,7 @@ class Summary:
         return sum(str(other) == ranking for other in self.final_lists)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """The runs of one policy against one click model."""
 
@@ -119,6 +119,12 @@ class Trace:
 
     def __str__(self) -> str:
         return str(self.summary())
+
+    def __repr__(self) -> str:
+        regret = self.cumulative_regret[:, -1].mean()
+        of = f" of {self.query}" if self.query else ""
+        size = f"{len(self.runs)} runs of {self.steps[-1]:,} steps"
+        return f"<Trace of {self.policy} on {self.model}{of}: {size}, regret {regret:,.1f}>"
 
     def to_table(self) -> pa.Table:
         """One row for each run and window, as an Arrow table."""

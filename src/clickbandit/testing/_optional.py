@@ -24,7 +24,7 @@ _ITEM_KEYS: dict[str, Any] = {
     "eliminated": bool,
 }
 _GROUP_KEYS: dict[str, Any] = {"first": int, "last": int, "items": list, "stage": int, "at_least": int}
-_MOST_STEPS_AHEAD = 200
+_MAX_STEPS_AHEAD = 200
 
 
 def _sessions(problem: Problem, where: str) -> list[Session]:
@@ -126,8 +126,8 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
     assert covered == list(range(1, n_positions + 1)), (
         f"{where}: groups must cover the positions, found {groups}"
     )
-    quiet = _MOST_STEPS_AHEAD if told.get("settled") else told.get("next_decision", 0) - 1
-    for _ in range(min(max(quiet, 1), _MOST_STEPS_AHEAD)):
+    quiet = _MAX_STEPS_AHEAD if told.get("settled") else told.get("next_decision", 0) - 1
+    for _ in range(min(max(quiet, 1), _MAX_STEPS_AHEAD)):
         ranking, memo = session.rank()
         for group in shown:
             there = ranking[group["first"] - 1 : group["last"]].tolist()

@@ -31,7 +31,7 @@ from clickbandit.live.values import StoreError
 
 _NAMES = ("Boots", "boots", 'it\'s 100% "new"?', "ünïcødé 😀", "zebra")
 _MAX_QUERIES = len(_NAMES)
-_MANY = 1000
+_NO_LIMIT = 1000
 _LEARNED = "learned"
 _VISITS = 10
 
@@ -90,7 +90,9 @@ def _expect(found: object, expected: object, what: str) -> None:
     assert found == expected, f"{what}: expected {expected}, found {found}"
 
 
-def _lock(store: Store, names: Any = (), ids: Any = (), new: Any = (), max_queries: int = _MANY) -> Locked:
+def _lock(
+    store: Store, names: Any = (), ids: Any = (), new: Any = (), max_queries: int = _NO_LIMIT
+) -> Locked:
     store.begin()
     return store.lock(names, ids, new, max_queries)
 
@@ -228,7 +230,7 @@ def _check_due(store: Store, filled: _Filled) -> None:
     order = [row.id for row in sorted(filled.impressions, key=lambda row: row.expires)]
     times = {row.id: row.expires for row in filled.impressions}
     _lock(store, (), order)
-    due = store.due(4998, _MANY)
+    due = store.due(4998, _NO_LIMIT)
     _expect(set(due), {id for id in order if times[id] <= 4998}, "the impressions that are due")
     _expect([times[id] for id in due], sorted(times[id] for id in due), "the times of those that are due")
     _expect(store.due(4998, 2), due[:2], "two of the impressions that are due")
@@ -238,7 +240,7 @@ def _check_due(store: Store, filled: _Filled) -> None:
     store.save(Changes(touched=settled))
     store.commit()
     store.begin()
-    _expect(store.due(4998, _MANY), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
+    _expect(store.due(4998, _NO_LIMIT), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
     store.rollback()
     _check_rows(store, filled)
 
@@ -259,7 +261,7 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
     _expect(reader.query(rows[2].name), (rows[2], None), "a query without a history")
     _expect(reader.query("missing"), None, "a query that does not exist")
     own = [row for row in filled.impressions[::-1] if row.query == rows[0].id]
-    _expect(reader.recent(rows[0].id, _MANY, 3), own[:3], "a query's last impressions")
+    _expect(reader.recent(rows[0].id, _NO_LIMIT, 3), own[:3], "a query's last impressions")
     _expect(reader.recent(rows[0].id, 4, 3), own[:2], "a query's impressions among the last four")
     sums = [sum(getattr(row, name) for row in rows) for name in Totals._fields[3:]]
     past = sum(row.learned > row.horizon for row in rows)
@@ -267,7 +269,7 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
     states = {"frozen": 1, "splitting": 1, "exploring": 2, "stuck": 1}
     _expect(reader.states(), states, "how many queries are in each state")
     shown = {row.id: row.at for row in filled.impressions}
-    delays = reader.delays(_MANY)
+    delays = reader.delays(_NO_LIMIT)
     waited = sorted(event.at - shown[event.impression] for event in filled.events)
     _expect(
         (sorted(delays.milliseconds), delays.late),
@@ -282,17 +284,21 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
 def _check_prune(store: Store, filled: _Filled) -> _Filled:
     """What is settled and old goes, with the log before an old snapshot; what is left."""
     first, second = filled.queries[0].id, filled.queries[1].id
-    _expect(store.prune(1000, _MANY), 0, "rows pruned when nothing is old")
+    _expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
-    _expect(store.prune(1006, _MANY), 4, "rows pruned: two impressions, and two records before a snapshot")
+    _expect(
+        store.prune(1006, _NO_LIMIT), 4, "rows pruned: two impressions, and two records before a snapshot"
+    )
     pending = [row for row in filled.impressions if row.outcome == PENDING]
     _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))
     store.begin()
     _expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
     _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the snapshot that its log starts from")
     store.rollback()
-    _expect(store.prune(3000, _MANY), 11, "rows pruned: four impressions, five events, a record, a snapshot")
+    _expect(
+        store.prune(3000, _NO_LIMIT), 11, "rows pruned: four impressions, five events, a record, a snapshot"
+    )
     store.begin()
     _expect(store.snapshot(first, oldest=True), filled.snapshots[1], "the snapshot that is left")
     _expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")

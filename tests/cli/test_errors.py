@@ -1,117 +1,12 @@
-"""The command line: what it prints and writes, and one clear sentence with exit code 2 for bad input."""
+"""Bad input of commands: one clear sentence with exit code 2, and nothing is lost."""
 
 import json
-import sys
 
-import pyarrow.parquet as pq
 import pytest
 
 from clickbandit import cli
 
-QUERIES = {
-    "format": "clickbandit/queries",
-    "version": 1,
-    "queries": [
-        {
-            "query": name,
-            "items": ["a", "b", "c", "d"],
-            "models": {
-                "CM": {"attraction": [0.5, 0.4, 0.2, 0.1]},
-                "PBM": {"attraction": [0.2, 0.4, 0.6, 0.1], "examination": [1, 0.5, 0.3]},
-            },
-        }
-        for name in ("shoes", "pasta")
-    ],
-}
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "queries.json").write_text(json.dumps(QUERIES))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def run(folder, monkeypatch, capsys):
-    """Runs a command; its exit code, and what it printed on both channels."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["clickbandit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return (ended.value.code or 0, *capsys.readouterr())
-
-    return command
-
-
 SIMULATE = ("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 1000, "--runs", 2)
-
-
-def test_simulate_writes_the_results(run, folder):
-    policies = ("--policy", "batchrank", "--policy", "cascade-kl-ucb:feedback=last")
-    code, out, _ = run(*SIMULATE, "--model", "PBM", *policies, "--seed", 1, "--out", "results.parquet")
-    assert code == 0
-    assert "cascade-kl-ucb:feedback=last" in out
-    assert "results.parquet" in out
-    table = pq.read_table("results.parquet")
-    assert table.column_names == ["policy", "model", "query", "run", "step", "regret", "clicks"]
-    assert table.num_rows == 2 * 2 * 2 * 100
-    assert set(table["policy"].to_pylist()) == {"batchrank", "cascade-kl-ucb:feedback=last"}
-    assert set(table["query"].to_pylist()) == {"shoes", "pasta"}
-    assert list(folder.glob(".results*")) == []
-
-
-def test_simulate_prints_json(run):
-    code, out, _ = run(*SIMULATE, "--query", "pasta", "--policy", "optimal", "--json")
-    results = json.loads(out)["results"]
-    assert code == 0
-    assert [(row["query"], row["model"], row["regret"]["mean"]) for row in results] == [
-        ("pasta", "CM", 0),
-        ("pasta", "PBM", 0),
-    ]
-    assert results[1]["final_lists"] == [[2, 1], [2, 1]]
-
-
-def test_the_shell_and_python_give_the_same_numbers(run):
-    from clickbandit import BatchRank, load_queries, simulate
-
-    _, out, _ = run(
-        *SIMULATE, "--model", "CM", "--query", "shoes", "--policy", "batchrank", "--seed", 3, "--json"
-    )
-    model = load_queries("queries.json")[0].models["CM"]
-    trace = simulate(BatchRank(), model, positions=2, steps=1000, runs=2, seed=3, query="shoes")
-    assert json.loads(out)["results"][0]["regret"]["mean"] == trace.summary().regret.mean
-
-
-def test_an_existing_file_is_kept_without_force(run, folder):
-    (folder / "results.parquet").write_text("precious")
-    code, _, err = run(*SIMULATE, "--policy", "random", "--out", "results.parquet")
-    assert (code, (folder / "results.parquet").read_text()) == (2, "precious")
-    assert "--force" in err
-    code, _, _ = run(*SIMULATE, "--policy", "random", "--out", "results.parquet", "--force")
-    assert code == 0
-    assert pq.read_table("results.parquet").num_rows == 2 * 2 * 2 * 100
-
-
-def test_a_report_is_one_page_without_network(run, folder):
-    code, _, _ = run(*SIMULATE, "--policy", "batchrank", "--policy", "random", "--report", "report.html")
-    page = (folder / "report.html").read_text()
-    assert code == 0
-    assert "batchrank" in page
-    assert "vegaEmbed" in page
-    assert 'src="http' not in page
-    assert 'href="http' not in page
-
-
-def test_a_policy_from_a_file(run, folder):
-    from pathlib import Path
-
-    text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
-    (folder / "mine.py").write_text(text)
-    code, out, _ = run(*SIMULATE, "--policy", "mine.py:EpsilonGreedy:epsilon=0.5", "--json")
-    assert code == 0
-    assert json.loads(out)["results"][0]["policy"] == "mine.py:EpsilonGreedy:epsilon=0.5"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +86,7 @@ MISTAKES = {
 def test_a_mistake_in_a_users_policy_is_one_sentence(run, folder, mistake):
     from pathlib import Path
 
-    text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
+    text = (Path(__file__).parents[2] / "examples" / "my_policy.py").read_text()
     right, wrong = MISTAKES[mistake]
     assert right in text
     (folder / "my-policy.2.py").write_text(text.replace(right, wrong))
@@ -205,7 +100,7 @@ def test_a_mistake_in_a_users_policy_is_one_sentence(run, folder, mistake):
 def test_files_of_the_same_name_are_different_policies(run, folder):
     from pathlib import Path
 
-    text = (Path(__file__).parents[1] / "examples" / "my_policy.py").read_text()
+    text = (Path(__file__).parents[2] / "examples" / "my_policy.py").read_text()
     for name, direction in (("a", ">"), ("b", "<")):
         (folder / name).mkdir()
         changed = text.replace("state.clicks[state.items[i]] >", f"state.clicks[state.items[i]] {direction}")
@@ -236,44 +131,3 @@ def test_a_path_in_a_folder_that_may_not_be_written(run, folder, monkeypatch):
     monkeypatch.setattr(cli._shared.tempfile, "mkstemp", refuse)
     code, _, err = run(*SIMULATE, "--out", "results.parquet")
     assert (code, err) == (2, "clickbandit: results.parquet cannot be written: Permission denied\n")
-
-
-def test_check_says_which_assumptions_hold(run, folder):
-    queries = json.loads((folder / "queries.json").read_text())
-    queries["queries"][0]["models"]["PBM"]["examination"] = [0.5, 1, 0.3]
-    (folder / "queries.json").write_text(json.dumps(queries))
-    code, out, _ = run("check", "queries.json", "--positions", 2, "--steps", "1e5")
-    assert code == 0
-    assert "shoes PBM, assumption 4: position 2 of list" in out
-    rows = [line.split() for line in out.splitlines() if line.split()[1:2] in (["CM"], ["PBM"])]
-    assert [row[2:8].count("no") for row in rows[:4]] == [0, 1, 0, 0]
-    assert [row[8] == "none" for row in rows[:4]] == [False, True, False, False]
-
-    _, out, _ = run("check", "queries.json", "--positions", 2, "--steps", "1e5", "--json")
-    results = json.loads(out)["results"]
-    assert [row["bound"] is None for row in results] == [False, True, False, False]
-    assert results[1]["assumptions"][3]["lists"][0] == [0, 1]
-    # 192 K^3 L log T / ((1 - 0.5) * min(0.1, 0.2)) + 4 K L (3 e + K)
-    assert results[0]["bound"] == pytest.approx(192 * 8 * 4 * 11.512925 / 0.05 + 32 * 10.154845, rel=1e-6)
-
-    code, _, err = run("check", "queries.json", "--positions", 9)
-    assert (code, err.count("\n")) == (2, 1)
-
-
-def test_policies_and_models_are_listed(run):
-    for command, names in (
-        ("policies", ["batchrank", "cascade-kl-ucb", "ranked-exp3", "random", "optimal"]),
-        ("models", ["CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM"]),
-    ):
-        code, out, _ = run(command)
-        assert code == 0
-        assert all(name in out for name in names)
-        _, out, _ = run(command, "--json")
-        assert all(row["paper"] for row in json.loads(out))
-
-
-def test_help_does_not_wait_for_numba(folder):
-    import subprocess
-
-    code = "import sys, clickbandit.cli; assert 'numba' not in sys.modules and 'numpy' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
