@@ -161,6 +161,10 @@ def side_by_side(found: re.Match[str]) -> str:
 def source(place: str) -> str:
     """The text of functions, `FILE:NAME,NAME`; a method is `Class.method`."""
     path, _, names = place.partition(":")
+    if not (PROJECT / path).exists():
+        raise ValueError(
+            f"there must be a file {path}, which a page of the docs shows: name the one that has {names}"
+        )
     text = (PROJECT / path).read_text(encoding="utf-8")
     return "\n\n\n".join(inspect.cleandoc("\n" + _definition(text, name, path)) for name in names.split(","))
 
