@@ -29,10 +29,10 @@ from clickbandit.policies.base import Policy, policy_class, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import load_queries
 from clickbandit.report.charts import log_axis, log_range, log_scale, number
-from clickbandit.report.looks import COLOURS, looks, policy_name
 from clickbandit.report.many import times_text, total_curves, totals_panel
 from clickbandit.report.page import CONFIG
 from clickbandit.report.standings import places, standings
+from clickbandit.report.styles import COLOURS, looks, policy_name
 
 DOCS = Path(__file__).parent
 PAGES = DOCS / "policies"

@@ -12,8 +12,8 @@ from clickbandit.experiments.versions import versions
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "clickbandit/results", 1
-_MOST_DIFFERENCES = 6
-_MOST_LETTERS = 80
+_MAX_DIFFERENCES = 6
+_MAX_LETTERS = 80
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def misfits(manifest: Mapping[str, Any], identities: Sequence[Mapping[str, Any]]
 
 def some(told: Sequence[str]) -> str:
     """Differences in one line, the first few if there are many."""
-    rest = len(told) - _MOST_DIFFERENCES
-    return "; ".join([*told[:_MOST_DIFFERENCES], *([f"and {rest} more"] if rest > 0 else [])])
+    rest = len(told) - _MAX_DIFFERENCES
+    return "; ".join([*told[:_MAX_DIFFERENCES], *([f"and {rest} more"] if rest > 0 else [])])
 
 
 def _short(value: Any) -> str:
@@ -105,4 +105,4 @@ def _joined(values: Iterable[Any]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    return text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 3]}..."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clickbandit.policies.base import policy_names
-from clickbandit.report.looks import DASHES, PALETTE, looks, policy_name
+from clickbandit.report.styles import DASHES, PALETTE, looks, policy_name
 from clickbandit.style import COLOURS
 
 PAPER = ["batchrank", "batchrank:variant=experiment", "cascade-kl-ucb", "ranked-exp3"]
