@@ -36,9 +36,9 @@ from clickbandit.click_models.base import registered as registered_models
 from clickbandit.documented import field_docs
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.policies.base import Policy, policy_class
-from clickbandit.report.looks import policy_name
 from clickbandit.report.many import times_text
 from clickbandit.report.standings import standings
+from clickbandit.report.styles import policy_name
 
 DOCS = PROJECT / "docs"
 PAGES = DOCS / "policies"

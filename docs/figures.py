@@ -10,9 +10,9 @@ import vl_convert as vlc
 from docs.results import Results, rows
 
 from clickbandit.report.charts import log_axis, log_range, log_scale, number
-from clickbandit.report.looks import looks
 from clickbandit.report.many import totals_panel
 from clickbandit.report.page import CONFIG
+from clickbandit.report.styles import looks
 from clickbandit.style import COLOURS
 
 Spec = dict[str, Any]

@@ -19,7 +19,7 @@ from clickbandit.report.charts import (
     regret_chart,
     regret_panel,
 )
-from clickbandit.report.looks import looks
+from clickbandit.report.styles import looks
 from report.results import made_up
 
 

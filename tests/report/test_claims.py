@@ -7,7 +7,7 @@ import pytest
 from clickbandit import CascadeModel, PositionBasedModel, Query
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION
 from clickbandit.report.claims import Claim, discussion_claims, paper_claims
-from clickbandit.report.curves import curves
+from clickbandit.report.statistics import curves
 from clickbandit.simulation.trace import Trace
 from clickbandit.theory import regret_bound
 

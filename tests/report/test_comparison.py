@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from clickbandit.experiments.comparison import all_policies
-from clickbandit.experiments.folder import Results
-from clickbandit.report.comparison import print_comparison, write_comparison
+from clickbandit.experiments.results import Results
+from clickbandit.report.pages.comparison import print_comparison, write_comparison
 from clickbandit.report.printing import PAGE
 from report.browser import drawn
 from report.results import made_up, made_up_queries

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clickbandit.report.looks import looks
 from clickbandit.report.page import Html, element, escaped, table
-from clickbandit.report.simulated import write_report
+from clickbandit.report.pages.simulation import write_report
+from clickbandit.report.styles import looks
 from report.browser import drawn
 from report.results import PAPER, made_up
 

@@ -5,8 +5,8 @@ import pytest
 
 from clickbandit.queries import best_list
 from clickbandit.report import paper
-from clickbandit.report.curves import Curves, curves
-from clickbandit.report.looks import looks
+from clickbandit.report.statistics import Curves, curves
+from clickbandit.report.styles import looks
 from clickbandit.theory import regret_bound
 from report.results import made_up, made_up_discussion, made_up_queries
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 import vl_convert as vlc
 
+from clickbandit.report.pages.reproduction import write_reproduction
 from clickbandit.report.printing import COLUMN, PAGE
-from clickbandit.report.reproduction import write_reproduction
 from report.browser import drawn
 from report.results import made_up, made_up_discussion, made_up_queries
 from report.test_page import self_contained

@@ -51,7 +51,7 @@ def compare(
 def draw_comparison(folder: Path) -> None:
     """Write the report of finished results, and print who is best."""
     from clickbandit.experiments.results import load_results
-    from clickbandit.report.comparison import print_comparison, write_comparison
+    from clickbandit.report.pages.comparison import print_comparison, write_comparison
 
     results = load_results(folder)
     print_comparison(results)

@@ -184,7 +184,7 @@ def draw_reproduction(folder: Path) -> None:
     """Write the report of finished results, and print what came out."""
     from clickbandit.experiments.results import load_results
     from clickbandit.report.claims import discussion_claims, paper_claims
-    from clickbandit.report.reproduction import write_reproduction
+    from clickbandit.report.pages.reproduction import write_reproduction
     from clickbandit.report.tables import print_claims, print_results
 
     results = load_results(folder)

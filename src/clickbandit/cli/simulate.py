@@ -123,7 +123,7 @@ def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":
 def draw_simulation(table: "pa.Table", settings: Mapping[str, Any], pages: Sequence[Path]) -> None:
     """Write the report of a simulation."""
     if pages:
-        from clickbandit.report.simulated import write_report
+        from clickbandit.report.pages.simulation import write_report
 
         for page in pages:
             write_report(page, table, settings)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from clickbandit.intervals import student_quantile
-from clickbandit.report.looks import Look, looks
-from clickbandit.report.totals import units, whole_runs
+from clickbandit.report.statistics import units, whole_runs
+from clickbandit.report.styles import Look, looks
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
@@ -65,7 +65,7 @@ def regret_panel(
     return {
         "title": title,
         "data": {"values": values},
-        "encoding": {"x": number("step", "step", axis=_STEPS)},
+        "encoding": {"x": number("step", "step", axis=STEPS_AXIS)},
         "layer": [
             {"mark": {"type": "area", "opacity": min(0.16, 1 / len(look)), "clip": True}, "encoding": band},
             policy_lines(look, y),
@@ -164,7 +164,7 @@ LINES_LEGEND = {**LEGEND, "symbolType": "stroke", "symbolSize": 400, "symbolStro
 """The same of lines."""
 GUIDE = {"type": "rule", "color": "#8C8C8C", "strokeDash": [2, 2], "clip": True}
 """A line to compare with."""
-_STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "grid": False}
+STEPS_AXIS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "grid": False}
 
 
 LIVE = {"customFormatTypes": True}

@@ -18,7 +18,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION, ITEMS
 from clickbandit.queries import Query
-from clickbandit.report.curves import Curves, curves
+from clickbandit.report.statistics import Curves, curves, first_of
 from clickbandit.theory import regret_bound
 
 PAPER_STEPS = 10_000_000
@@ -33,7 +33,7 @@ FLAT = 0.75
 the last fifth; what keeps more than this share has flattened."""
 CONSTANT, LINEAR, QUADRATIC = (-0.25, 0.25), (0.75, 1.25), (1.75, 2.25)
 """Powers with which something grows."""
-_LEAST = 1e-12  # to divide by where there is no regret at all
+_TINY = 1e-12  # to divide by where there is no regret at all
 
 
 class Claim(NamedTuple):
@@ -159,11 +159,10 @@ class _Found:
         return list(dict.fromkeys(model for _, model in self.found))
 
     def _first(self, model: str, *names: str) -> Curves:
-        for name in names:
-            for policy, of in self.found:
-                if of == model and (policy == name or policy.partition(":")[0] == name):
-                    return self.found[policy, of]
-        raise _Missing(f"{names[0].partition(':')[0]} was not run on {model}")
+        found = first_of(self.found, model, *names)
+        if found is None:
+            raise _Missing(f"{names[0].partition(':')[0]} was not run on {model}")
+        return found
 
 
 def _claim(text: str, rule: Callable[[], Verdict], steps: int = PAPER_STEPS) -> Claim:
@@ -214,36 +213,26 @@ def _flattens(policy: Curves) -> Verdict:
     last = float(policy.mean[share > 0.8].mean())
     measured = f"{before:.1e} a step before T / 2, {last:.1e} in the last fifth"
     holds = last >= FLAT * before > 0
-    return measured, holds, "" if holds else f"it goes on falling, to {last / max(before, _LEAST):.0%}"
+    return measured, holds, "" if holds else f"it keeps falling, to {last / max(before, _TINY):.0%}"
 
 
 def _many_large(policy: Curves) -> Verdict:
-    share = _large_share(policy)
-    measured = f"{share:.1%} of {policy.regret[:, :, -1].size:,} runs"
-    if policy.steps[-1] < PAPER_STEPS:
-        return (
-            measured,
-            None,
-            f"the paper's is at T = {_steps(PAPER_STEPS)}, this at {_steps(policy.steps[-1])}",
-        )
-    holds = LARGE_SHARE / 2 <= share <= 2 * LARGE_SHARE
-    return measured, holds, "" if holds else f"expected {LARGE_SHARE / 2:.0%} to {2 * LARGE_SHARE:.0%}"
+    low, high = LARGE_SHARE / 2, 2 * LARGE_SHARE
+    return _large(policy, low, high, f"expected {low:.0%} to {high:.0%}")
 
 
 def _few_large(policy: Curves, other: Curves) -> Verdict:
-    share, most = _large_share(policy), _large_share(other) / 2
+    most = _large_share(other) / 2
+    return _large(policy, 0, most, f"expected at most {most:.1%}, half of CascadeKL-UCB's")
+
+
+def _large(policy: Curves, low: float, high: float, expected: str) -> Verdict:
+    """Whether the share of runs that end with a large regret a step is between these."""
+    share, end = _large_share(policy), int(policy.steps[-1])
     measured = f"{share:.1%} of {policy.regret[:, :, -1].size:,} runs"
-    if policy.steps[-1] < PAPER_STEPS:
-        return (
-            measured,
-            None,
-            f"the paper's is at T = {_steps(PAPER_STEPS)}, this at {_steps(policy.steps[-1])}",
-        )
-    return (
-        measured,
-        share <= most,
-        "" if share <= most else f"expected at most {most:.1%}, half of CascadeKL-UCB's",
-    )
+    if end < PAPER_STEPS:
+        return measured, None, f"the paper's is at T = {_steps(PAPER_STEPS)}, this at {_steps(end)}"
+    return measured, low <= share <= high, "" if low <= share <= high else expected
 
 
 def _below_everywhere(found: _Found) -> Verdict:
@@ -252,7 +241,7 @@ def _below_everywhere(found: _Found) -> Verdict:
         for of in (found.batchrank, found.exp3)
     )
     lost = int((mine >= other).sum())
-    measured = f"in {len(mine) - lost:,} of {len(mine):,}; {(mine / np.maximum(other, _LEAST)).max():.0%} of it at most"
+    measured = f"in {len(mine) - lost:,} of {len(mine):,}; {(mine / np.maximum(other, _TINY)).max():.0%} of it at most"
     return measured, lost == 0, "" if lost == 0 else f"more in {lost:,}"
 
 
@@ -269,7 +258,7 @@ def _below_bound(found: _Found, queries: Sequence[Query], positions: int) -> Ver
                 shares.append(float(regret) / bound)
     if not shares:
         return "", None, "no click model here keeps the assumptions of the theorem"
-    worst = max(*shares, _LEAST)
+    worst = max(*shares, _TINY)
     measured = f"the bound is at least {1 / worst:,.0f} times the regret, in {len(shares):,} experiments"
     return measured, worst <= 1, "" if worst <= 1 else "more than the bound"
 

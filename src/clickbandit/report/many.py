@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from clickbandit.intervals import mean_interval
 from clickbandit.report.charts import (
+    STEPS_AXIS,
     Row,
     Spec,
     log_axis,
@@ -23,9 +24,9 @@ from clickbandit.report.charts import (
     policy_lines,
     rounded,
 )
-from clickbandit.report.curves import curves
-from clickbandit.report.looks import Look
 from clickbandit.report.standings import Standing
+from clickbandit.report.statistics import curves
+from clickbandit.report.styles import Look
 
 _LETTER = 6.3  # how wide one of a label is, in pixels
 _BETWEEN_LABELS = 14
@@ -37,7 +38,7 @@ CHOSEN = "chosen"
 
 
 def total_curves(table: pa.Table, points: int = 50) -> list[Row]:
-    """For each policy and model, at so many of the steps: the regret so far, averaged over queries, with its 95%
+    """For each policy and model, at that many of the steps: the regret so far, averaged over queries, with its 95%
     interval over runs."""
     rows = []
     for (policy, model), mine in curves(table).items():
@@ -81,7 +82,9 @@ def totals_panel(
     return {
         "title": title,
         "data": {"values": values},
-        "encoding": {"x": number("step", "step", scale={"domain": [0, end], "nice": False}, axis=_STEPS)},
+        "encoding": {
+            "x": number("step", "step", scale={"domain": [0, end], "nice": False}, axis=_FEWER_STEPS)
+        },
         "layer": [
             policy_lines(look, y),
             {
@@ -135,7 +138,7 @@ _TOOLTIP = {
     "high": ("to", ",.4r"),
     "runs": ("runs", ","),
 }
-_STEPS = {"labelExpr": "datum.value == 0 ? '0' : format(datum.value, '~s')", "grid": False, "tickCount": 4}
+_FEWER_STEPS = {**STEPS_AXIS, "tickCount": 4}
 
 
 def label_width(look: Mapping[str, Look], size: float = 12) -> int:
@@ -170,17 +173,17 @@ def _apart(values: Sequence[float], low: float, high: float, gap: float) -> list
 
 # --- the heat map -------------------------------------------------------------------------------------------
 
-MOST = 100
-"""From so many times the least regret on, all are alike."""
+MAX_TIMES = 100
+"""From this many times the least regret on, all are alike."""
 
 
 def heat(times: float) -> float:
-    """How bad so many times the least regret is, from 0 to 1.
+    """How bad that many times the least regret is, from 0 to 1.
 
     >>> heat(1.0), heat(10.0), heat(1e6)
     (0.0, 0.5, 1.0)
     """
-    return min(max(math.log(times) / math.log(MOST), 0.0), 1.0) if times > 0 else 0.0
+    return min(max(math.log(times) / math.log(MAX_TIMES), 0.0), 1.0) if times > 0 else 0.0
 
 
 def times_text(times: float) -> str:

@@ -16,7 +16,7 @@ import vl_convert as vlc
 
 from clickbandit import style
 from clickbandit.report.charts import LIVE
-from clickbandit.report.looks import Look
+from clickbandit.report.styles import Look
 from clickbandit.style import COLOURS
 
 CONFIG = {
@@ -126,7 +126,7 @@ def figure(
     across: int = 2,
     switch: bool = False,
 ) -> Html:
-    """Charts, so many side by side where there is room; the policies of `look` can be hidden."""
+    """Charts, that many side by side where there is room; the policies of `look` can be hidden."""
     keys = [
         element(
             "button",

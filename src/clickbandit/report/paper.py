@@ -31,13 +31,10 @@ from clickbandit.report.charts import (
     rounded,
 )
 from clickbandit.report.claims import LARGE, regret_by
-from clickbandit.report.curves import Curves
-from clickbandit.report.looks import Look, looks
+from clickbandit.report.statistics import Curves, Found, first_of
+from clickbandit.report.styles import Look, looks
 from clickbandit.style import COLOURS
 from clickbandit.theory import regret_bound
-
-Found = Mapping[tuple[str, str], Curves]
-"""The results by policy and click model."""
 
 PRINTED, EXPERIMENT = "batchrank", "batchrank:variant=experiment"
 _RED, _GRAY, _BLACK = (COLOURS[name][0] for name in ("vermillion", "gray", "black"))
@@ -64,7 +61,7 @@ def choose(found: Found) -> list[Choice]:
     """Two queries in the CM, one that BatchRank learns soon and one that it learns late, and one in the PBM on which
     CascadeKL-UCB stays with a list that is not the best; fewer where there are no such results."""
     chosen = []
-    batchrank = _first(found, "CM", EXPERIMENT, PRINTED)
+    batchrank = first_of(found, "CM", EXPERIMENT, PRINTED)
     if batchrank is not None:
         regret = batchrank.cumulative.mean(axis=1)
         soon = int((regret < _LEARNED * regret[:, -1:]).sum(axis=1).argmin())
@@ -74,20 +71,11 @@ def choose(found: Found) -> list[Choice]:
         by_time.remove(soon)
         if by_time:
             chosen.append(Choice("CM", batchrank.queries[by_time[-1]], LATE))
-    cascade = _first(found, "PBM", "cascade-kl-ucb")
+    cascade = first_of(found, "PBM", "cascade-kl-ucb")
     if cascade is not None:
         end = cascade.regret[:, :, cascade.steps > _END * cascade.steps[-1]].mean(axis=(1, 2))
         chosen.append(Choice("PBM", cascade.queries[int(end.argmax())], STUCK))
     return chosen
-
-
-def _first(found: Found, model: str, *names: str) -> Curves | None:
-    """The results of the first of these policies that was run on the model, with whatever other settings."""
-    for name in names:
-        for (policy, of), mine in found.items():
-            if of == model and (policy == name or policy.partition(":")[0] == name):
-                return mine
-    return None
 
 
 def three_queries(results: pa.Table, choices: Sequence[Choice], look: Mapping[str, Look]) -> dict[str, Spec]:
@@ -191,7 +179,7 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
 
 
 def _diagonal(low: float, high: float, times: float, text: str) -> Spec:
-    """A line on which y is so many times x, and a word beside it."""
+    """A line on which y is that many times x, and a word beside it."""
     place = {"x": number("x"), "y": number("y")}
     line = [{"x": low, "y": low * times}, {"x": high / times, "y": high}]
     if times > 1:

@@ -52,9 +52,9 @@ def printed(
     labels: int = 0,
     legend: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """Panels, so many side by side, as one figure in each format: svg, pdf and png.
+    """Panels, that many side by side, as one figure in each format: svg, pdf and png.
 
-    To the right of each panel so many pixels are left for labels.
+    To the right of each panel that many pixels are left for labels.
     """
     width = int((inches * _DOTS - _TITLE - _BETWEEN * (across - 1)) / across - _BESIDE - labels)
     spec = {

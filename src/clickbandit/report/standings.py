@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from clickbandit.intervals import Interval
 from clickbandit.queries import Query, best_list
-from clickbandit.report.totals import totals, units
+from clickbandit.report.statistics import totals, units
 
 NEAR = 0.01
 """A run ends near the best list if it loses no more than this share of the best reward in its last window."""
-_LEAST = 1e-12  # to divide by where there is no regret at all
+_TINY = 1e-12  # to divide by where there is no regret at all
 
 
 class Place(NamedTuple):
@@ -85,7 +85,7 @@ def placed(
         mine.sort(key=lambda place: (place.policy in yardsticks, place.regret.mean))
         learning = [place for place in mine if place.policy not in yardsticks]
         equal = [place for place in learning if place.policy not in told] or learning or mine
-        least = max(min(place.regret.mean for place in equal), _LEAST)
+        least = max(min(place.regret.mean for place in equal), _TINY)
         for rank, place in enumerate(mine, 1):
             ranked = rank if place in learning else None
             result.append(place._replace(rank=ranked, times=place.regret.mean / least))
@@ -114,7 +114,7 @@ def standings(found: Sequence[Place]) -> list[Standing]:
     unranked = []
     for policy, mine in by_policy.items():
         times = {model: mine[model].times for model in models if model in mine}
-        mean = math.exp(float(np.log(np.maximum(list(times.values()), _LEAST)).mean()))
+        mean = math.exp(float(np.log(np.maximum(list(times.values()), _TINY)).mean()))
         worst = max(times, key=times.__getitem__)
         unranked.append(Standing(policy, None, times, mean, times[worst], worst))
 

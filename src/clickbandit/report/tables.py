@@ -10,7 +10,7 @@ from rich.table import Table
 
 from clickbandit.intervals import Interval
 from clickbandit.report.claims import Claim
-from clickbandit.report.totals import totals
+from clickbandit.report.statistics import totals
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.experiments.results import Results
 from clickbandit.report.charts import Row
-from clickbandit.report.curves import LEAPT
-from clickbandit.report.looks import Look, looks, plain
 from clickbandit.report.many import (
     heat,
     heat_panel,
@@ -30,6 +28,8 @@ from clickbandit.report.page import (
 )
 from clickbandit.report.printing import PAGE, save_figure
 from clickbandit.report.standings import NEAR, Place, Standing, places, standings, verdict
+from clickbandit.report.statistics import LEAPT
+from clickbandit.report.styles import Look, looks, plain
 from clickbandit.report.tables import print_table, span
 
 _TITLE = "clickbandit: a comparison of policies"

@@ -7,7 +7,7 @@ import pytest
 
 from clickbandit.intervals import mean_interval
 from clickbandit.report.charts import end_rows, mean_curves
-from clickbandit.report.totals import totals, units, whole_runs
+from clickbandit.report.statistics import totals, units, whole_runs
 from report.results import made_up
 
 

@@ -32,11 +32,11 @@ from clickbandit.report.claims import (
     discussion_claims,
     paper_claims,
 )
-from clickbandit.report.curves import LEAPT, curves
-from clickbandit.report.looks import Look, looks, plain
 from clickbandit.report.page import Html, counted, element, figure, settings_table, table, write_page
+from clickbandit.report.pages.simulation import totals_table
 from clickbandit.report.printing import COLUMN, PAGE, save_figure
-from clickbandit.report.simulated import totals_table
+from clickbandit.report.statistics import LEAPT, Found, curves
+from clickbandit.report.styles import Look, looks, plain
 
 PAPER_QUERIES, PAPER_RUNS = 60, 10
 _PAPER = "Zoghi, Tunys, Ghavamzadeh, Kveton, Szepesvári, Wen; ICML 2017"
@@ -211,7 +211,7 @@ def _all_queries(results: pa.Table, look: Mapping[str, Look]) -> _Parts:
     yield totals_table(results, look)
 
 
-def _three_queries(results: pa.Table, found: paper.Found, look: Mapping[str, Look]) -> _Parts:
+def _three_queries(results: pa.Table, found: Found, look: Mapping[str, Look]) -> _Parts:
     choices = paper.choose(found)
     if not choices:
         return
@@ -233,7 +233,7 @@ def _three_queries(results: pa.Table, found: paper.Found, look: Mapping[str, Loo
     )
 
 
-def _versions(found: paper.Found) -> _Parts:
+def _versions(found: Found) -> _Parts:
     rows = paper.variant_rows(found)
     if not rows:
         return
@@ -264,7 +264,7 @@ def _versions(found: paper.Found) -> _Parts:
     )
 
 
-def _bound(found: paper.Found, queries: Sequence[Query], positions: int) -> _Parts:
+def _bound(found: Found, queries: Sequence[Query], positions: int) -> _Parts:
     rows = paper.bound_rows(found, queries, positions)
     finite = [row for row in rows if math.isfinite(row["bound"])]
     if not finite:
@@ -282,7 +282,7 @@ def _bound(found: paper.Found, queries: Sequence[Query], positions: int) -> _Par
     yield element("p", text)
     yield _Figure(
         "bound",
-        "For each query the bound of Theorem 1 (triangles), all the reward there is in so many steps (squares), and "
+        "For each query the bound of Theorem 1 (triangles), all the reward there is in that many steps (squares), and "
         "the regret of BatchRank as printed, averaged over runs (circles).",
         _with(paper.BOUND_TOOLTIP, paper.bounds(finite)),
         legend={**LEGEND, "columns": 2},

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
-from clickbandit.report.curves import LEAPT
-from clickbandit.report.looks import Look, looks
 from clickbandit.report.page import Html, element, figure, policy_cell, settings_table, table, write_page
+from clickbandit.report.statistics import LEAPT, totals
+from clickbandit.report.styles import Look, looks
 from clickbandit.report.tables import span
-from clickbandit.report.totals import totals
 
 
 def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy, policy_names
-from clickbandit.report.looks import DASHES, PALETTE, looks, policy_name
+from clickbandit.report.styles import DASHES, PALETTE, looks, policy_name
 from clickbandit.style import COLOURS
 
 PAPER = ["batchrank", "batchrank:variant=experiment", "cascade-kl-ucb", "ranked-exp3"]
