@@ -12,13 +12,14 @@ from clickbandit.cores import cores
 from clickbandit.experiments.cluster import run_on_cluster
 from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.plan import Job, Keep
+from clickbandit.policies.contract import Rank
 from clickbandit.simulation.outcome import Progress, simulate_run, window_ends
 from clickbandit.simulation.run import Problem, Run
 
 PATIENCE = 0.5
 """Seconds that Ctrl-C waits for the threads: one that compiles or is in the middle of a long leap is left behind."""
 _THREAD = "clickbandit engine"
-_Kind = tuple[bool, bool, str, type, type, bool]
+_Kind = tuple[bool, bool, bool, Rank, type]
 
 
 def run(
@@ -181,6 +182,5 @@ class _Schedule:
 
 def _kind(problem: Problem) -> _Kind:
     """Problems of the same kind run the same code."""
-    policy = problem.policy
-    noisy, late = problem.flip > 0, problem.delay > 0
-    return problem.leaps, late, policy.module.__name__, type(policy), type(problem.model), noisy
+    rank = problem.policy.algorithm.rank  # variants of a policy have functions of their own
+    return problem.leaps, problem.delay > 0, problem.flip > 0, rank, type(problem.model)
