@@ -20,15 +20,8 @@ if TYPE_CHECKING:
 QueriesFile = Annotated[
     Path, typer.Option(help="File with the queries and their click models.", metavar="FILE")
 ]
-Model = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "--models",
-        help="Click model; repeatable, or comma-separated.",
-        show_default="all that every query has",
-    ),
-]
+MODEL = ("--model", "--models")
+MODEL_HELP = "Click model; repeatable, or comma-separated."
 POLICY = ("--policy", "--policies")
 POLICY_HELP = (
     "Policy with settings, as name:key=value,key=value, or your own as file.py:Class; 'all' are those of the library. "
@@ -82,8 +75,10 @@ def maybe_counted(option: str, text: str | int | None) -> int | None:
     return None if text is None else counted(option, str(text))
 
 
-def planned(given: Mapping[str, Any], kind: str, policies: Sequence[str]) -> "tuple[Field, Plan]":
-    """Who meets whom, and the runs, by the options of a command and its default policies."""
+def planned(
+    given: Mapping[str, Any], kind: str, policies: Sequence[str], models: Sequence[str] = ()
+) -> "tuple[Field, Plan]":
+    """Who meets whom, and the runs, by the options of a command, its default policies and its default models."""
     from clickbandit.experiments.comparison import choose, plan_comparison
     from clickbandit.experiments.plan import Conditions
     from clickbandit.queries import load_queries
@@ -102,7 +97,9 @@ def planned(given: Mapping[str, Any], kind: str, policies: Sequence[str]) -> "tu
     )
     maybe_counted("--threads", given["threads"])
     queries = queries_named(load_queries(given["queries"]), given["query"])
-    field = choose(queries, policy_list(given["policy"] or policies), known_models(given["model"]) or None)
+    usual = [name for name in models if all(name in query.models for query in queries)]
+    chosen = known_models(given["model"]) or usual or None
+    field = choose(queries, policy_list(given["policy"] or policies), chosen)
     return field, plan_comparison(queries, field, conditions, input=given["queries"].name, kind=kind)
 
 

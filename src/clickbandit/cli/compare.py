@@ -17,7 +17,10 @@ def compare(
     policy: Annotated[
         list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="all")
     ] = None,
-    model: options.Model = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="all that every query has"),
+    ] = None,
     query: options.OneQuery = None,
     positions: Positions = 5,
     steps: Steps = "1e6",

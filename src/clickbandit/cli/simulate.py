@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clickbandit.experiments.results import Record
 
 POLICIES = ("batchrank", "cascade-kl-ucb", "ranked-exp3")
+MODELS = ("CM", "PBM")
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -39,11 +40,16 @@ def simulate(
         list[str] | None,
         typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default=", ".join(POLICIES)),
     ] = None,
-    model: options.Model = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            *options.MODEL, help=options.MODEL_HELP, show_default="those of CM and PBM that there are"
+        ),
+    ] = None,
     query: options.OneQuery = None,
     positions: Positions = 5,
     steps: Steps = "1e6",
-    runs: options.Runs = "5",
+    runs: options.Runs = "10",
     horizon: options.Horizon = None,
     delay: options.Delay = "0",
     drift: options.Drift = None,
@@ -72,7 +78,7 @@ def simulate(
 
         if out is not None and out == report:
             raise InputError(f"--out and --report must be different, found {out} twice")
-        field, plan = planned(context.params, SIMULATION, POLICIES)
+        field, plan = planned(context.params, SIMULATION, POLICIES, MODELS)
         table = out if out is not None and out.suffix == ".parquet" else None
         place = Path(scratch, "runs") if out is None else out.with_name(f"{out.name}.runs") if table else out
         with output(table, force) as table_file, output(report, force) as report_file:
