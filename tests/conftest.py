@@ -78,7 +78,10 @@ def group_of(item: pytest.Item, policies: list[str]) -> str:
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     words = [*map(str, values), item.name.partition("[")[0].removeprefix("test_").replace("_", "-")]
     named = [policy for word in words for policy in policies if word.startswith(policy)]
-    return max(named, key=len) if named else path
+    if not named:
+        return path
+    kinds = ["experiment"] if any("experiment" in word for word in words) else []
+    return " ".join([max(named, key=len), *kinds, *(["leaps"] if path.startswith("tests/leaps/") else [])])
 
 
 @pytest.hookimpl(tryfirst=True)

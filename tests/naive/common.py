@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 
 # --- confidence bounds --------------------------------------------------------------------------------------
 
@@ -15,7 +14,7 @@ def kl(p: float, q: float) -> float:
 
 
 def kl_upper(p: float, n: int, budget: float) -> float:
-    """max{q in [p, 1]: n kl(p, q) <= budget}, as the root of a function of q."""
+    """max{q in [p, 1]: n kl(p, q) <= budget}, by Newton's method."""
     if n == 0 or p == 1:
         return 1.0
     if budget <= 0:
@@ -23,14 +22,14 @@ def kl_upper(p: float, n: int, budget: float) -> float:
     if p == 0:
         return 1 - math.exp(-budget / n)
     most = budget / n
-    above = min(1 - 1e-16, p + math.sqrt(most / 2) + 1e-15)  # kl(p, q) >= 2 (q - p)^2
-    if kl(p, above) <= most:
+    q = min(1 - 1e-16, p + math.sqrt(most / 2) + 1e-15)  # kl(p, q) >= 2 (q - p)^2
+    if kl(p, q) <= most:
         return 1.0
-    return float(brentq(excess, p, above, (p, most), xtol=1e-15, rtol=1e-15))
-
-
-def excess(q: float, p: float, most: float) -> float:
-    return kl(p, q) - most
+    while True:  # kl is convex: Newton's steps from above stay above the root
+        step = (kl(p, q) - most) * q * (1 - q) / (q - p)
+        if step <= 1e-16:
+            return q
+        q -= step
 
 
 def interval(kind: str, p: float, n: int, budget: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numba
@@ -103,7 +104,8 @@ def test_compiled_and_plain_runs_are_the_same(case: str) -> None:
 
 def test_without_compilation_everything_is_the_same() -> None:
     """In a process of its own, with NUMBA_DISABLE_JIT."""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False
     )
