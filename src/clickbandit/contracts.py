@@ -32,4 +32,4 @@ class Contract:
         try:
             signature.bind(*expected)
         except TypeError:
-            raise InputError(f"{wanted}, found one of {signature}") from None
+            raise InputError(f"{wanted}, found one of ({', '.join(signature.parameters)})") from None
