@@ -33,7 +33,7 @@ def without_memo(state: Any, rng: Any, ranking: Any) -> None:
             "rank",
             without_memo,
             "Algorithm.rank must be a function of (state, rng, ranking, memo), "
-            "found one of (state: Any, rng: Any, ranking: Any) -> None",
+            "found one of (state, rng, ranking)",
         ),
         (
             ALGORITHM,
