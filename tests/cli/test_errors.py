@@ -76,7 +76,7 @@ MISTAKES = {
     "an unknown field": ("len(state.items) - k", "len(state.itms) - k"),
     "an item twice": ("        ranking[k] = state.items[k]", "        ranking[k] = 3"),
     "an item that is not there": ("        ranking[k] = state.items[k]", "        ranking[k] = 100000 + k"),
-    "a forgotten setting": ("horizon, epsilon):", "horizon):"),
+    "a forgotten setting": ("horizon: int, epsilon: float)", "horizon: int)"),
     "a setting without a default": ("    epsilon: float = 0.1", "    epsilon: float"),
     "no update": ("def update(", "def updat("),
 }

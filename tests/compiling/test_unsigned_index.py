@@ -9,7 +9,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from clickbandit.compiling.kernel import is_compiled, kernel, slow_path
+from clickbandit.compiling.kernel import callable_kernel, is_compiled, kernel, slow_path
 
 pytestmark = pytest.mark.skipif(
     not is_compiled(kernel(lambda: None)), reason="compilation is off (NUMBA_DISABLE_JIT)"
@@ -28,7 +28,7 @@ def within_package(function):
 
 def questions(compiled, *arguments):
     """How often a kernel asks whether a number is negative."""
-    compiled(*arguments)
+    callable_kernel(compiled)(*arguments)
     return sum(text.count("icmp slt") + text.count("icmp sgt") for text in compiled.inspect_llvm().values())
 
 
@@ -41,7 +41,7 @@ def test_a_kernel_of_the_package_does_not_ask_for_the_sign(decorator):
 
 
 def test_others_count_from_the_end_as_python_does():
-    assert kernel(read)(np.arange(3), -1) == 2
+    assert callable_kernel(kernel(read))(np.arange(3), -1) == 2
 
 
 def every_way(array, square, pair, i, j):
@@ -60,11 +60,13 @@ def test_every_way_to_index_means_what_it_says(kind):
         array, square = np.arange(10, 15), np.arange(20, 45).reshape(5, 5)
         return function(array, square, (7, 9), kind(2), kind(1)), array.tolist(), square.tolist()
 
-    assert run(kernel(within_package(every_way))) == run(every_way)
+    assert run(callable_kernel(kernel(within_package(every_way)))) == run(every_way)
 
 
 def test_numba_can_check_that_no_kernel_counts_from_the_end():
-    script = "from test_unsigned_index import *; kernel(within_package(read))(np.arange(3), -1)"
+    script = (
+        "from test_unsigned_index import *; callable_kernel(kernel(within_package(read)))(np.arange(3), -1)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=Path(__file__).parent,

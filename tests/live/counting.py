@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit import Policy
+from clickbandit import Algorithm, Live, Policy
 
 
 class State(NamedTuple):
@@ -51,3 +51,6 @@ def describe(state):
 @dataclass(frozen=True)
 class Counting(Policy):
     """Shows items at random, and counts."""
+
+    algorithm = Algorithm(init, memo_size, rank, update, best, void)
+    live = Live(describe=describe)

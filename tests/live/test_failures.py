@@ -4,13 +4,14 @@ import asyncio
 import itertools
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clickbandit import Policy
+from clickbandit import Algorithm, Policy
 from clickbandit.live import AsyncRanker, Event, Ranker, StoreError
 from clickbandit.live import engine as engine_module
 from clickbandit.live.stores.sqlite import SqliteStore
@@ -236,6 +237,8 @@ class Grumpy(Policy):
             raise RuntimeError("no")
         ranking[:] = np.argsort(-state.count, kind="stable")[: len(ranking)]
 
+    algorithm = Algorithm(init, memo_size, rank, update, best)
+
 
 @pytest.fixture
 def grumpy(open_ranker, caplog):
@@ -309,6 +312,8 @@ def test_a_policy_that_fails_in_the_middle_of_a_batch(url, clock, caplog):
             Grumpy.rank(state, rng, ranking, memo)
             if next(calls) == 40:
                 raise RuntimeError("not now")
+
+        algorithm = replace(Grumpy.algorithm, rank=rank)
 
     async def use() -> None:
         async with AsyncRanker(url, policy=Moody(), positions=3, clock=clock) as ranker:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from clickbandit.click_models.base import ClickModel
+from clickbandit.click_models.base import ClickModel, Law, refuse_rate
 from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy, parse_policy
 from clickbandit.queries import Query
@@ -44,6 +44,8 @@ def read_users(users: Any, query: str) -> tuple[ClickModel, str]:
             )
         (model,) = users.models.values()
         return model, query or users.query
+    if isinstance(users, Law):
+        refuse_rate(users)
     if not isinstance(users, ClickModel):
         raise InputError(
             "expected a click model such as PositionBasedModel(...), or a query with one, found "
