@@ -17,7 +17,7 @@ from clickbandit import BatchRank
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
-from clickbandit.compiling.kernel import callable_kernel, interpreted
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.experiments.simulate import simulate
 from clickbandit.policies.batchrank.algorithm import display_batch
 from clickbandit.policies.batchrank.state import NEVER, NOT_COUNTED, open_stage
@@ -204,28 +204,28 @@ def test_once_all_is_issued_lists_go_on_and_do_not_count(n_items: int, n_positio
 def test_feedback_of_a_stage_that_is_over_is_ignored() -> None:
     world = World(PRINTED, [0.5, 0.5, 0.5], 2, seed=3, horizon=20)
     ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    callable_kernel(world.algorithm.rank)(world.state, world.rng, ranking, memo)
+    interpreted(world.algorithm.rank)(world.state, world.rng, ranking, memo)
     world.learn(ranking, [1, 0], memo)
     while world.state.stage[0] == 0:
         world.rank()
         world.feedback()
     before = copy(world.state)
     world.learn(ranking, [1, 1], memo)
-    callable_kernel(world.algorithm.void)(world.state, ranking, memo)
+    interpreted(world.algorithm.void)(world.state, ranking, memo)
     assert same(before, world.state)
 
 
 def test_feedback_of_a_batch_that_was_split_is_ignored() -> None:
     world = World(PRINTED, [1.0, 0.0], 2, seed=3, horizon=20)
     ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    callable_kernel(world.algorithm.rank)(world.state, world.rng, ranking, memo)
+    interpreted(world.algorithm.rank)(world.state, world.rng, ranking, memo)
     world.learn(ranking, [1, 0], memo)
     while world.state.batches[0] == 1:
         world.rank()
         world.feedback()
     before = copy(world.state)
     world.learn(ranking, [1, 1], memo)
-    callable_kernel(world.algorithm.void)(world.state, ranking, memo)
+    interpreted(world.algorithm.void)(world.state, ranking, memo)
     assert same(before, world.state)
 
 
@@ -316,7 +316,7 @@ def test_what_a_batch_shows_is_exactly_uniform(n_items: int, length: int) -> Non
 
 
 @pytest.mark.parametrize(("n_items", "n_positions"), [(4, 2), (5, 3), (3, 3), (4, 1), (5, 4)])
-def test_the_compiled_display_is_uniform(n_items: int, n_positions: int) -> None:
+def test_the_display_is_uniform(n_items: int, n_positions: int) -> None:
     """Chi-square of the lists of a long stage, by which items were fresh (more than fit, or fewer)."""
     world = World(PRINTED, [0.5] * n_items, n_positions, seed=5, horizon=10**9)
     world.state.observations[0] = 10**9  # one endless stage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from clickbandit import BatchRank
-from clickbandit.compiling.kernel import callable_kernel
+from clickbandit.compiling.kernel import interpreted
 from policies.worlds import LEVEL, World, copy, same, worlds
 
 EXPERIMENT = BatchRank(variant="experiment").algorithm
@@ -104,7 +104,7 @@ def test_the_experiment_variant_cuts_drops_and_halves() -> None:
 def test_feedback_of_an_older_batch_is_ignored() -> None:
     world = World(EXPERIMENT, [1.0, 0.0, 0.5], 2, seed=3, horizon=20)
     ranking, memo = np.zeros(2, np.int64), np.zeros(2)
-    callable_kernel(world.algorithm.rank)(world.state, world.rng, ranking, memo)
+    interpreted(world.algorithm.rank)(world.state, world.rng, ranking, memo)
     while world.state.batches[0] == 1:
         world.rank()
         world.feedback()
@@ -135,7 +135,7 @@ def test_feedback_counts_where_only_another_batch_changed() -> None:
     assert (world.state.clicks - before.clicks)[ranking].tolist() == [1, 0, 0]
 
 
-def test_the_compiled_batches_are_shown_uniformly() -> None:
+def test_the_batches_are_shown_uniformly() -> None:
     world = World(EXPERIMENT, [0.5] * 5, 3, seed=4, horizon=1000)
     lists: Counter[tuple[int, ...]] = Counter()
     for _ in range(20_000):

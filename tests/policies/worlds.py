@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from clickbandit.compiling.kernel import callable_kernel
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies.contract import Algorithm
 
 LEVEL = 1e-6
@@ -34,7 +34,7 @@ class World:
 
     def rank(self) -> None:
         ranking, memo = np.full(self.n_positions, -1), np.full(self.n_positions, np.nan)
-        callable_kernel(self.algorithm.rank)(self.state, self.rng, ranking, memo)
+        interpreted(self.algorithm.rank)(self.state, self.rng, ranking, memo)
         self.shown = ranking.tolist()
         assert len(set(self.shown)) == self.n_positions
         assert set(self.shown) <= set(range(self.n_items))
@@ -46,13 +46,13 @@ class World:
         ranking, memo = self.out.pop(which)
         seen = self.attraction[ranking] * 0.9 ** np.arange(self.n_positions)
         clicks = (self.users.random(self.n_positions) < seen).astype(np.int64)
-        callable_kernel(self.algorithm.update)(self.state, ranking, clicks, memo)
+        interpreted(self.algorithm.update)(self.state, ranking, clicks, memo)
 
     def learn(self, ranking: Any, clicks: list[int], memo: Any) -> None:
-        callable_kernel(self.algorithm.update)(self.state, ranking, np.array(clicks), memo)
+        interpreted(self.algorithm.update)(self.state, ranking, np.array(clicks), memo)
 
     def void(self, which: int = 0) -> None:
-        callable_kernel(self.algorithm.void)(self.state, *self.out.pop(which))
+        interpreted(self.algorithm.void)(self.state, *self.out.pop(which))
 
 
 def copy(state: Any) -> Any:
