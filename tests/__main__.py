@@ -11,7 +11,7 @@ from pathlib import Path
 QUICK = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 BESIDE = (("lint-imports",), ("mypy",))
 """These run, one after the other, while the tests do."""
-TESTS = ("pytest", "-q", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+TESTS = ("pytest", "-q", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
 
 
 def run(command: tuple[str, ...], *, wait: bool = False) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -22,6 +24,8 @@ settings.load_profile("default")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit-tests"
 os.environ.setdefault("CLICKBANDIT_CACHE", str(CACHE))
+
+from clickbandit.policies.base import policy_names  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -62,39 +66,56 @@ def pytest_configure(config: pytest.Config) -> None:
         Dispatcher.compile = _compile_alone
 
 
-# --- how tests are shared out among workers (pytest --dist loadgroup --no-loadscope-reorder) -----------------
+# --- how tests are shared out among workers ------------------------------------------------------------------
 
 DURATIONS = Path(__file__).with_name("durations.json")
 """Seconds that groups of tests take with no compiled code at hand, but for the quick ones."""
 BY_POLICY = ("tests/policies/", "tests/leaps/", "tests/simulation/", "tests/test_policy_pages.py")
 """Where tests of the same policy stay together, so that one worker alone compiles it; elsewhere those of a file do."""
+SHARED_RUNS = "tests/policies/test_regret.py"
+"""Its tests share what several policies lost."""
 
 
-def group_of(item: pytest.Item, policies: list[str]) -> str:
-    path = item.location[0]
-    fixtures = [definitions[-1] for definitions in item._fixtureinfo.name2fixturedefs.values()]
-    if not path.startswith(BY_POLICY) or any(fixture.scope == "module" for fixture in fixtures):
+class Groups(LoadScopeScheduling):
+    """Whole groups of tests for each worker. (xdist's own groups are not seen by pytest 9.2.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    return Groups(config, log)
+
+
+@cache
+def group_of(nodeid: str) -> str:
+    """The group of a test, by its file and the policy in its name or its parameters."""
+    path, _, test = nodeid.partition("::")
+    if not path.startswith(BY_POLICY) or path == SHARED_RUNS:
         return path
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    words = [*map(str, values), item.name.partition("[")[0].removeprefix("test_").replace("_", "-")]
-    named = [policy for word in words for policy in policies if word.startswith(policy)]
+    name, _, parameters = test.removesuffix("]").partition("[")
+    words = [name.removeprefix("test_").replace("_", "-"), parameters]
+    named = [policy for policy in policy_names() if any(starts(policy, word) for word in words)]
     if not named:
         return path
     kinds = ["experiment"] if any("experiment" in word for word in words) else []
     return " ".join([max(named, key=len), *kinds, *(["leaps"] if path.startswith("tests/leaps/") else [])])
 
 
+def starts(policy: str, words: str) -> bool:
+    """Whether one of these words, which have hyphens between them, starts with the name of a policy."""
+    return words.startswith(policy) or f"-{policy}" in words
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not hasattr(config, "workerinput"):
         return
-    from clickbandit.policies.base import policy_names
-
-    groups = {item: group_of(item, policy_names()) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    seconds, first = json.loads(DURATIONS.read_text()), list(dict.fromkeys(groups.values()))
-    items.sort(key=lambda item: (-seconds.get(groups[item], 0), first.index(groups[item])))
+    seconds = json.loads(DURATIONS.read_text())
+    first = list(dict.fromkeys(group_of(item.nodeid) for item in items))
+    items.sort(
+        key=lambda item: (-seconds.get(group_of(item.nodeid), 0), first.index(group_of(item.nodeid)))
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -105,10 +126,10 @@ _spent: Counter[str] = Counter()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _spent[report.nodeid.rpartition("@")[2]] += report.duration
+    _spent[group_of(report.nodeid)] += report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("record_durations") and not hasattr(session.config, "workerinput"):
         slow = {group: round(seconds) for group, seconds in _spent.most_common() if seconds >= 2}
-        DURATIONS.write_text(json.dumps({**json.loads(DURATIONS.read_text()), **slow}, indent=0) + "\n")
+        DURATIONS.write_text(json.dumps(slow, indent=0) + "\n")
