@@ -113,9 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     seconds = json.loads(DURATIONS.read_text())
     first = list(dict.fromkeys(group_of(item.nodeid) for item in items))
-    items.sort(
-        key=lambda item: (-seconds.get(group_of(item.nodeid), 0), first.index(group_of(item.nodeid)))
-    )
+    items.sort(key=lambda item: (-seconds.get(group_of(item.nodeid), 0), first.index(group_of(item.nodeid))))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

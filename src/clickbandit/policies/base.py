@@ -20,6 +20,8 @@ from clickbandit.errors import InputError
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 from clickbandit.style import COLOURS, DASHES
 
+_LIVE = Live()
+
 
 @dataclass(frozen=True)
 class Policy(Documented):
@@ -77,7 +79,7 @@ class Policy(Documented):
     @property
     def live(self) -> Live:
         """What the live ranker uses."""
-        return Live()
+        return _LIVE
 
     @property
     def name(self) -> str:

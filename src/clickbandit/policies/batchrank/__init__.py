@@ -28,6 +28,9 @@ from clickbandit.policies.batchrank.leaps import LEAPS
 from clickbandit.policies.batchrank.state import init, memo_size
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 
+ALGORITHM = Algorithm(init, memo_size, rank, update, best, void)
+LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+
 
 @dataclass(frozen=True)
 class BatchRank(Policy):
@@ -52,9 +55,7 @@ class BatchRank(Policy):
 
     @property
     def algorithm(self) -> Algorithm:
-        if self.variant == "experiment":
-            return experiment.ALGORITHM
-        return Algorithm(init, memo_size, rank, update, best, void)
+        return experiment.ALGORITHM if self.variant == "experiment" else ALGORITHM
 
     @property
     def leaps(self) -> Leaps:
@@ -62,6 +63,4 @@ class BatchRank(Policy):
 
     @property
     def live(self) -> Live:
-        if self.variant == "experiment":
-            return experiment_live.LIVE
-        return Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+        return experiment_live.LIVE if self.variant == "experiment" else LIVE
