@@ -22,7 +22,8 @@ from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
 
-STEPS = 1_000_000
+STEPS = 400_000
+"""BatchRank is then below RankedExp3 on either model; the claims at full length: `clickbandit reproduce --scale paper`."""
 RUNS = 5
 compiled_only = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT),
@@ -70,7 +71,7 @@ def measure(queries: list[Query], policies: dict[str, list[str]], steps: int) ->
 
 @pytest.fixture(scope="module")
 def regrets(queries: list[Query]) -> Regrets:
-    """The paper's policies at a million steps."""
+    """The paper's policies."""
     policies = {
         "CM": ["batchrank", "batchrank:variant=experiment", "cascade-kl-ucb", "ranked-exp3"],
         "PBM": ["batchrank", "batchrank:variant=experiment", "ranked-exp3"],
@@ -80,10 +81,10 @@ def regrets(queries: list[Query]) -> Regrets:
 
 @pytest.fixture(scope="module")
 def later(queries: list[Query]) -> Regrets:
-    """Policies that came later, at a tenth of that."""
+    """Policies that came later, at a quarter of that."""
     both = ["batchrank", "batchrank:variant=experiment", "toprank", "unirank"]
     policies = {"CM": [*both, "grab", "cts", "cascade-kl-ucb"], "PBM": [*both, "pbm-pie", "pbm-ucb"]}
-    return measure(queries, policies, STEPS // 10)
+    return measure(queries, policies, STEPS // 4)
 
 
 def check_order(regrets: Regrets, model: str, lower: str, higher: str, times: float = 1.0) -> None:
@@ -163,9 +164,10 @@ def test_regret_is_below_the_theorems_bound_where_that_says_something() -> None:
     """One position and two items, far apart: the bound is below what random lists lose."""
     for attraction in ([0.6, 0.1], [0.1, 0.5]):
         model = CascadeModel(attraction=attraction)
-        limit = bound(attraction, 1, STEPS)
-        trace = simulate("batchrank", model, positions=1, steps=STEPS, runs=4, seed=1)
-        assert limit < STEPS * (max(attraction) - np.mean(attraction)) / 5
+        steps = 1_000_000
+        limit = bound(attraction, 1, steps)
+        trace = simulate("batchrank", model, positions=1, steps=steps, runs=4, seed=1)
+        assert limit < steps * (max(attraction) - np.mean(attraction)) / 5
         assert trace.cumulative_regret[:, -1].mean() < limit
 
 

@@ -13,7 +13,7 @@ from clickbandit.queries import Query
 Fitted = tuple[Counts, dict[str, Fit], list[Query]]
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.long)])
 def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     path = tmp_path_factory.mktemp("realistic") / "log.tsv"
     write_realistic_log(path, seed=request.param)
