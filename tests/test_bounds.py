@@ -25,7 +25,7 @@ def reference_upper(p: float, n: float, budget: float) -> float:
             return first + second
 
         low, high = p, mpmath.mpf(1)
-        for _ in range(120):
+        for _ in range(45):
             middle = (low + high) / 2
             if middle < 1 and divergence(middle) <= most:
                 low = middle
