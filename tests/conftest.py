@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,8 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clic
 os.environ.setdefault("CLICKBANDIT_CACHE", str(CACHE))
 
 from clickbandit.policies.base import policy_names  # noqa: E402
+from clickbandit.simulation.run import Problem  # noqa: E402
+from naive.recorded import Recorded  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +62,21 @@ def _compile_alone(dispatcher: Any, signature: Any) -> Any:
 
 
 _compile = Dispatcher.compile
+
+
+def _make_loop(problem: Problem, *, compiled: bool) -> Any:
+    """Recorded users are stepped by the loop for late feedback, whatever the delay: one machine code serves both.
+
+    That it comes to the same without a delay: `tests/simulation/test_run.py`.
+    """
+    if not isinstance(problem.model, Recorded):
+        return _usual_loop(problem, compiled=compiled)
+    with patch.object(problem, "delay", 1):
+        return _usual_loop(problem, compiled=compiled)
+
+
+_usual_loop = Problem.make_loop
+Problem.make_loop = _make_loop  # type: ignore[method-assign]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -55,6 +55,24 @@ def test_a_saved_run_continues_bit_for_bit(name, delay):
         np.testing.assert_array_equal(resumed.snapshot()[name], value, err_msg=name)
 
 
+@pytest.mark.parametrize("policy", [*policy_names(), "batchrank:variant=experiment"])
+def test_without_a_delay_both_loops_are_the_same(policy):
+    """List for list, as plain Python: other tests may then use either."""
+    late, prompt = (
+        Run(Problem(policy, users, positions=3, horizon=20, method="step"), seed=2)
+        for users in (Recorded(PBM, 800, positions=3), PBM)
+    )
+    shown = []
+    for run in (late, prompt):
+        run.loop = run.problem.make_loop(compiled=False)
+    for _ in range(800):
+        assert prompt.advance(1) == pytest.approx(late.advance(1), abs=1e-12)
+        shown.append(prompt.slots.rankings[0].tolist())
+    assert shown == late.problem.model.shown.tolist()
+    names = [run.loop.interact.__globals__["take_steps"].__module__ for run in (late, prompt)]
+    assert names == ["clickbandit.simulation.delayed", "clickbandit.simulation.loop"]
+
+
 def test_a_snapshot_of_another_run_is_refused():
     problem = Problem(BatchRank(), PBM, positions=3, horizon=1000)
     snapshot = Run(problem, seed=1).snapshot()
