@@ -23,7 +23,7 @@ from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
 
 STEPS = 400_000
-"""BatchRank is then below RankedExp3 on either model; the claims at full length: `clickbandit reproduce --scale paper`."""
+"""BatchRank is then below RankedExp3 on either model; claims at full length: `clickbandit reproduce --scale paper`."""
 RUNS = 5
 compiled_only = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT),
