@@ -166,10 +166,15 @@ def assert_same_distribution(steps, leaps):
 
 
 LEAPING = ["batchrank", "batchrank:variant=experiment", "toprank"]
+ENUMERATED = [
+    ("batchrank", "DBN"),
+    *(pytest.param(policy, "DBN", marks=pytest.mark.long) for policy in LEAPING[1:]),
+]
+"""The law of all orders (DBN, UBM) is the same whoever leaps, and takes ten seconds or more to compile for each."""
+PAIRS = [*itertools.product(LEAPING, ["CM", "PBM"]), *ENUMERATED]
 
 
-@pytest.mark.parametrize("model", ["CM", "PBM", "DBN"])
-@pytest.mark.parametrize("policy", LEAPING)
+@pytest.mark.parametrize(("policy", "model"), PAIRS)
 @pytest.mark.parametrize(("items", "positions"), [(4, 2), (5, 3), (3, 3)])
 def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
     """Rounds that come out even, rounds with fillers, and full batches; stages end and batches split on the way."""
@@ -184,11 +189,9 @@ def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
 
 
 @pytest.mark.parametrize(
-    ("policy", "model"),
-    [("batchrank", "UBM"), *((policy, model) for policy in LEAPING for model in ("CM", "PBM", "DBN"))],
+    ("policy", "model"), [*PAIRS, pytest.param("batchrank", "UBM", marks=pytest.mark.long)]
 )
 def test_the_mean_regret_is_the_same(policy, model):
-    """In the UBM for one policy: it is leaped over as the DBN is, by the same law of all orders."""
     users = make_model(model, [0.9, 0.7, 0.5, 0.3, 0.1], 2)
     size = {"steps": 1000, "horizon": 1000, "runs": 1000}
     regrets = [final_states(policy, users, 2, method, **size)["regret"] for method in ("step", "leap")]
@@ -222,8 +225,7 @@ def test_the_tests_would_find_a_leap_that_forgets_that_items_are_shown_together(
         assert_same_distribution(steps, leaps)
 
 
-@pytest.mark.parametrize("model", ["CM", "PBM", "DBN"])
-@pytest.mark.parametrize("policy", LEAPING)
+@pytest.mark.parametrize(("policy", "model"), PAIRS)
 def test_compiled_and_plain_leaps_are_the_same(policy, model):
     users = make_model(model, [0.9, 0.7, 0.5, 0.3, 0.1], 3)
     problem = Problem(policy, users, positions=3, horizon=100, method="leap")
