@@ -29,12 +29,18 @@ OTHER_SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("policy", [*policy_names(), *OTHER_SETTINGS])
+@pytest.mark.parametrize("policy", policy_names())
 def test_policy_keeps_the_contract(policy, monkeypatch):
     """On users whose machine code the comparisons with twins have too."""
     usual = policies._model
     monkeypatch.setattr(policies, "_model", lambda n_items: Recorded(usual(n_items)))
     check_policy(parse_policy(policy))
+
+
+@pytest.mark.parametrize("policy", OTHER_SETTINGS)
+def test_policy_keeps_the_contract_with_other_settings(policy):
+    """On one problem: what differs with the size was seen with the defaults."""
+    check_policy(parse_policy(policy), Recorded(policies._model(5)), 3)
 
 
 def test_on_a_given_model():
