@@ -27,7 +27,7 @@ class Cells:
     def __init__(self, n_items: int, n_positions: int) -> None:
         pairs = [(k, r) for k in range(n_positions) for r in range(k)]
         n_free = n_positions - 1 + len(pairs) + n_items
-        self.small = n_positions <= 10 and len(pairs) * n_items**2 + 2 * n_free**2 <= 120_000
+        self.small = n_positions <= 10 and len(pairs) * n_items**2 + 2 * n_free**2 <= 110_000
         if self.small:
             self.knots = list(range(n_positions))
             self.later: list[Cell] = [("later", k, r) for k, r in pairs]
@@ -170,18 +170,20 @@ class ClickTS:
         if self.goal == "attraction":
             return by_attraction[: self.n_positions]
         start = self.shown if self.shown is not None else by_attraction[: self.n_positions]
-        self.shown = self.search(start, sample, by_attraction[: 2 * self.n_positions])
+        self.shown = self.search(start, sample, by_attraction, thorough=self.since_draw == 0)
         return list(self.shown)
 
     def search(
-        self, start: Sequence[int], attraction: dict[int, float], candidates: Sequence[int]
+        self, start: Sequence[int], attraction: dict[int, float], order: Sequence[int], thorough: bool
     ) -> list[int]:
         shown = list(start)
+        outside = [("item", item) for item in order[: min(2 * self.n_positions, self.n_positions + 10)]]
         value = self.expected_clicks(shown, attraction)
         for _ in range(3):
             before = value
             for k in range(self.n_positions):
-                for place in [*range(k + 1, self.n_positions), *candidates_of(candidates)]:
+                below = range(k + 1, self.n_positions) if thorough else range(k + 1, self.n_positions)[:1]
+                for place in [*below, *outside]:
                     other = exchanged(shown, k, place)
                     new = self.expected_clicks(other, attraction) if other else -math.inf
                     if other and new > value + 1e-9:
@@ -213,7 +215,7 @@ class ClickTS:
         self.take_law(self.x)
         shown = self.shown if self.shown is not None else order[: self.n_positions]
         for _ in range(5):
-            shown = self.search(shown, self.attraction, order[: 2 * self.n_positions])
+            shown = self.search(shown, self.attraction, order, thorough=True)
         return shown
 
     # --- update ---------------------------------------------------------------------------------------------
@@ -232,11 +234,6 @@ class ClickTS:
                 r, j = k, item
         self.now += 1
         self.since_draw += 1
-
-
-def candidates_of(candidates: Sequence[int]) -> list[tuple[str, int]]:
-    """Items as places to exchange with."""
-    return [("item", item) for item in candidates]
 
 
 def exchanged(shown: list[int], k: int, place: int | tuple[str, int]) -> list[int] | None:

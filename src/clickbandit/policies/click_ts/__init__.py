@@ -22,8 +22,10 @@ from typing import Literal
 
 from clickbandit.policies.base import Policy
 from clickbandit.policies.click_ts.algorithm import best, rank, update
+from clickbandit.policies.click_ts.describe import describe
+from clickbandit.policies.click_ts.items import admit, retire
 from clickbandit.policies.click_ts.state import check_memory, init, memo_size
-from clickbandit.policies.contract import Algorithm
+from clickbandit.policies.contract import Algorithm, Live
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ClickTS(Policy):
     """From how many lists it remembers, for users who change; 0: from all."""
 
     algorithm = Algorithm(init, memo_size, rank, update, best)
+    live = Live(describe=describe, admit=admit, retire=retire)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,7 +10,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.cascading import highest_first, put_highest
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
-from clickbandit.policies.click_ts.search import search
+from clickbandit.policies.click_ts.search import n_candidates, search
 from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
 from clickbandit.policies.sampling import draw_beta
 
@@ -46,11 +46,11 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
 @slow_path
 def show_most_clicked(state: State, ranking: IntArray) -> None:
     """The list with the most expected clicks; before there was a list, the search starts from the most attractive."""
-    highest_first(state.sample, state.order, min(2 * len(ranking), len(state.order)), 0.0)
+    highest_first(state.sample, state.order, max(n_candidates(state), len(ranking)), 0.0)
     if state.last[0] < 0:
         for k in range(len(ranking)):
             state.last[k] = state.order[k]
-    search(state, state.sample)
+    search(state, state.sample, state.since_draw[0] == 0)
     for k in range(len(ranking)):
         ranking[k] = state.last[k]
 
@@ -64,10 +64,11 @@ def best(state: State, ranking: IntArray) -> None:
         state.order[:] = order
         if state.last[0] < 0:
             state.last[:] = ranking
-        interpreted(unfold)(state, state.x, 1.0)
+        interpreted(unfold)(state.x, state.n_fresh, 1.0, state.examination, state.carry)
         interpreted(look_around)(state)
         for _ in range(SEARCHES):
-            interpreted(search)(state, state.attraction)
+            if interpreted(search)(state, state.attraction, True):
+                break
         ranking[:] = state.last
 
 

@@ -1,6 +1,6 @@
 """Which cells the law of ClickTS has, and which of them share where there are many items or positions.
 
-**Small** (at most 10 positions, and tables of at most 120,000 numbers): a cell for each position and for each pair of
+**Small** (at most 10 positions, and tables of at most 110,000 numbers): a cell for each position and for each pair of
 positions, and a carry for each item, as the law is written.
 
 **Large**: no carry (s = 1), and fewer cells. A display at position k counts in part for the knot above k and in part
@@ -17,7 +17,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 
 MAX_POSITIONS = 10
 """More positions than these share cells."""
-MAX_NUMBERS = 120_000
+MAX_NUMBERS = 110_000
 """What the tables of the small form may have, so that a state stays under a megabyte."""
 KNOTS = (0, 1, 2, 3, 4, 6, 9, 13, 18, 25, 35, 49)
 """The positions with a cell of their own in the large form; lists that reach further have 1.4 times as many each."""

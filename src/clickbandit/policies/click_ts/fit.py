@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray, slow_path
+from clickbandit.compiling.kernel import FloatArray, kernel, slow_path
 from clickbandit.policies.click_ts.state import (
     FRESH_VARIANCE,
     LATER_VARIANCE,
@@ -38,7 +38,7 @@ MIN_CARRY_VARIANCE = 1e-4
 @slow_path
 def fit(state: State) -> None:
     """One Newton step, the factor of the precision before it, and the attractions."""
-    unfold(state, state.x, math.inf)
+    unfold(state.x, state.n_fresh, math.inf, state.examination, state.carry)
     begin(state)
     for item in range(len(state.clicks)):
         add_item(state, item)
@@ -48,19 +48,21 @@ def fit(state: State) -> None:
     for p in range(len(state.x)):
         step = min(max(state.step[p], -MAX_STEP), MAX_STEP)
         state.x[p] = max(state.x[p] + step, LOWEST)
-    spread_carry(state)
+    if len(state.after) > 0:
+        first = len(state.cell_clicks) - 1
+        state.carry_variance[0] = spread_of_carry(state.x, state.factor, first, state.step)
 
 
 @slow_path
-def unfold(state: State, x: FloatArray, highest: float) -> None:
+def unfold(x: FloatArray, n_fresh: int, highest: float, examination: FloatArray, carry: FloatArray) -> None:
     """e and s of parameters x, e at most `highest` where there is no click above; e[1] = 1 fixes the scale."""
-    n_cells = len(state.cell_clicks)
+    n_cells = len(examination)
     for c in range(1, n_cells):
-        state.examination[c] = math.exp(x[c - 1])
-        if c < state.n_fresh:
-            state.examination[c] = min(state.examination[c], highest)
-    for j in range(len(state.after)):
-        state.carry[j] = math.exp(x[n_cells - 1 + j])
+        examination[c] = math.exp(x[c - 1])
+        if c < n_fresh:
+            examination[c] = min(examination[c], highest)
+    for j in range(len(carry)):
+        carry[j] = math.exp(x[n_cells - 1 + j])
 
 
 @slow_path
@@ -91,7 +93,9 @@ def add_item(state: State, item: int) -> None:
     """Add an item to the gradient and to the precision: clicks - a w, and a (diag(w) + the cross terms of cell and
     carry) - a w w^T / (2 + m)."""
     gradient, precision, slope = state.step, state.factor, state.slope
-    exposure = PRIOR_EXPOSURE + find_slope(state, item)
+    exposure = PRIOR_EXPOSURE + find_slope(
+        state.shown[item], state.carried[item], state.examination, state.carry, slope
+    )
     attraction = (PRIOR_CLICKS + state.clicks[item]) / exposure
     state.attraction[item] = attraction
     for p in range(len(slope)):
@@ -111,22 +115,24 @@ def add_item(state: State, item: int) -> None:
 
 
 @slow_path
-def find_slope(state: State, item: int) -> float:
-    """The slope w[d] of an item's exposure, into the state; the exposure m[d]."""
-    slope = state.slope
-    first = len(state.cell_clicks) - 1
-    exposure = state.shown[item, 0]
-    for c in range(1, first + 1):
-        slope[c - 1] = state.shown[item, c] * state.examination[c]
+def find_slope(
+    shown: FloatArray, carried: FloatArray, examination: FloatArray, carry: FloatArray, slope: FloatArray
+) -> float:
+    """The slope w[d] of an item's exposure from its displays; the exposure m[d]."""
+    n_cells = len(shown)
+    exposure = shown[0]
+    for c in range(1, n_cells):
+        slope[c - 1] = shown[c] * examination[c]
         exposure += slope[c - 1]
-    for j in range(len(state.after)):
-        slope[first + j] = 0.0
-    for i in range(state.carried.shape[1]):
-        c = state.n_fresh + i
+    for j in range(len(carry)):
+        slope[n_cells - 1 + j] = 0.0
+    n_later = len(carried)
+    for i in range(n_later):
+        c = n_cells - n_later + i
         examined = 0.0
-        for j in range(len(state.after)):
-            part = state.carried[item, i, j] * state.examination[c] * state.carry[j]
-            slope[first + j] += part
+        for j in range(len(carry)):
+            part = carried[i, j] * examination[c] * carry[j]
+            slope[n_cells - 1 + j] += part
             examined += part
         slope[c - 1] += examined
         exposure += examined
@@ -134,22 +140,19 @@ def find_slope(state: State, item: int) -> float:
 
 
 @slow_path
-def spread_carry(state: State) -> None:
+def spread_of_carry(x: FloatArray, factor: FloatArray, first: int, column: FloatArray) -> float:
     """tau^2 from the carries x_j after the step and their variances before it."""
-    n_carry = len(state.after)
-    if n_carry == 0:
-        return
-    first = len(state.cell_clicks) - 1
+    n_free = len(x)
     total = 0.02
-    for j in range(n_carry):
-        total += state.x[first + j] * state.x[first + j]
-        for p in range(first + j, len(state.x)):  # a column of the factor's inverse, by forward substitution
-            part = 1.0 if p == first + j else 0.0
-            for q in range(first + j, p):
-                part -= state.factor[p, q] * state.step[q]
-            state.step[p] = part / state.factor[p, p]
-            total += state.step[p] * state.step[p]
-    state.carry_variance[0] = max(MIN_CARRY_VARIANCE, total / (n_carry + 0.2))
+    for j in range(first, n_free):
+        total += x[j] * x[j]
+        for p in range(j, n_free):  # a column of the factor's inverse, by forward substitution
+            part = 1.0 if p == j else 0.0
+            for q in range(j, p):
+                part -= factor[p, q] * column[q]
+            column[p] = part / factor[p, p]
+            total += column[p] * column[p]
+    return max(MIN_CARRY_VARIANCE, total / (n_free - first + 0.2))
 
 
 # --- draw ---------------------------------------------------------------------------------------------------
@@ -164,10 +167,12 @@ def draw(state: State, rng: np.random.Generator) -> None:
     solve_upper(state.factor, x)
     for p in range(len(x)):
         x[p] = min(max(state.x[p] + x[p], LOWEST_DRAWN), HIGHEST_DRAWN)
-    unfold(state, x, 1.0)
+    unfold(x, state.n_fresh, 1.0, state.examination, state.carry)
     look_around(state)
     for item in range(len(state.clicks)):
-        state.exposure[item] = exposure_of(state, item)
+        state.exposure[item] = exposure_of(
+            state.shown[item], state.carried[item], state.examination, state.look_after
+        )
     state.since_draw[0] = 0.0
 
 
@@ -176,36 +181,37 @@ def look_around(state: State) -> None:
     """How probably each position is examined under e and s, by the last click above."""
     pair = 0
     for k in range(len(state.look)):
-        state.look[k] = seen(state, k, 0, 1.0)
+        share = state.share[k]
+        state.look[k] = seen(state.examination, state.cell[k, 0], share, 1.0)
         for r in range(1, k + 1):
-            if len(state.after) > 0:
-                for j in range(len(state.after)):
-                    state.look_after[pair, j] = seen(state, k, r, state.carry[j])
-            else:
-                state.look_after[pair, 0] = seen(state, k, r, 1.0)
+            cell = state.cell[k, r]
+            state.look_after[pair, 0] = seen(state.examination, cell, share, 1.0)
+            for j in range(len(state.carry)):
+                state.look_after[pair, j] = seen(state.examination, cell, share, state.carry[j])
             pair += 1
 
 
-@slow_path
-def seen(state: State, k: int, r: int, carry: float) -> float:
-    """min(1, e s) at position k, where r is 0 for no click above, else the position of the last one, from 1."""
-    cell, share = state.cell[k, r], state.share[k]
-    found = share * min(1.0, state.examination[cell] * carry)
+@kernel
+def seen(examination: FloatArray, cell: int, share: float, carry: float) -> float:
+    """min(1, e s) in a cell, and with the rest of its share in the next."""
+    found = share * min(1.0, examination[cell] * carry)
     if share < 1:
-        found += (1 - share) * min(1.0, state.examination[cell + 1] * carry)
+        found += (1 - share) * min(1.0, examination[cell + 1] * carry)
     return float(found)
 
 
 @slow_path
-def exposure_of(state: State, item: int) -> float:
+def exposure_of(
+    shown: FloatArray, carried: FloatArray, examination: FloatArray, look_after: FloatArray
+) -> float:
     """How often an item was examined, under the drawn law."""
     total = 0.0
-    for c in range(len(state.cell_clicks)):
-        total += state.shown[item, c] * min(1.0, state.examination[c])
-    for i in range(state.carried.shape[1]):
+    for c in range(len(shown)):
+        total += shown[c] * min(1.0, examination[c])
+    for i in range(len(carried)):
         examined = 0.0
-        for j in range(len(state.after)):
-            examined += state.carried[item, i, j] * state.look_after[i, j]
+        for j in range(carried.shape[1]):
+            examined += carried[i, j] * look_after[i, j]
         total += examined
     return total
 

@@ -4,35 +4,51 @@ The expected clicks of a list follow from a walk down its positions that knows h
 each of them. A change of the list at a position leaves the walk above it as it is.
 """
 
-from clickbandit.compiling.kernel import FloatArray, slow_path
+from clickbandit.compiling.kernel import FloatArray, kernel, slow_path
 from clickbandit.policies.click_ts.state import State
 
 MAX_PASSES = 3
+MAX_OUTSIDE = 10
 MIN_GAIN = 1e-9
 
 
 @slow_path
-def search(state: State, attraction: FloatArray) -> None:
-    """Improve the last list by exchanges until none helps, at most three times through.
+def search(state: State, attraction: FloatArray, thorough: bool) -> bool:
+    """Improve the last list by exchanges until none helps, at most three times through; whether it is done.
 
-    Each position in turn changes places with each below it and then with the items outside the list, by
-    decreasing attraction, that are among the 2K most attractive; whatever improves the list is kept at once.
+    Each position in turn changes places with each below it, or if not thorough with the next, and then with the items
+    outside the list, by decreasing attraction, that are among the 2K most attractive (for more than ten positions
+    among K + 10); whatever improves the list is kept at once.
     """
     n_positions = len(state.last)
-    n_candidates = min(2 * n_positions, len(state.order))
+    furthest = n_positions if thorough else 1
     walk(state, attraction, 0)
-    for _ in range(MAX_PASSES):
+    unimproved = 0  # positions in a row for which nothing was better
+    for n in range(MAX_PASSES * n_positions):
+        k = n % n_positions
         improved = False
-        for k in range(n_positions):
-            for other in range(k + 1, n_positions):
-                improved = exchange(state, attraction, k, other) or improved
-            for i in range(n_candidates):
-                improved = replace(state, attraction, k, state.order[i]) or improved
-        if not improved:
-            return
+        for other in range(k + 1, min(k + 1 + furthest, n_positions)):
+            improved = exchange(state, attraction, k, other) or improved
+        for i in range(n_candidates(state)):
+            improved = replace(state, attraction, k, state.order[i]) or improved
+        unimproved = 0 if improved else unimproved + 1
+        if unimproved == n_positions:
+            return True
+    return False
 
 
-@slow_path
+@kernel
+def n_candidates(state: State) -> int:
+    """How many of the most attractive items may come into the list."""
+    n_positions = len(state.last)
+    return (
+        0
+        if len(state.order) == n_positions
+        else min(2 * n_positions, n_positions + MAX_OUTSIDE, len(state.order))
+    )
+
+
+@kernel
 def exchange(state: State, attraction: FloatArray, k: int, other: int) -> bool:
     """Exchange two positions if that is better."""
     shown = state.last
@@ -44,7 +60,7 @@ def exchange(state: State, attraction: FloatArray, k: int, other: int) -> bool:
     return False
 
 
-@slow_path
+@kernel
 def replace(state: State, attraction: FloatArray, k: int, item: int) -> bool:
     """Put an item in the place of another if it is not in the list and that is better."""
     shown = state.last
@@ -59,7 +75,7 @@ def replace(state: State, attraction: FloatArray, k: int, item: int) -> bool:
     return False
 
 
-@slow_path
+@kernel
 def walk(state: State, attraction: FloatArray, first: int) -> None:
     """From a position on: where the last click above is, and the expected clicks from each position to the end."""
     shown, reach = state.last, state.reach
@@ -68,15 +84,14 @@ def walk(state: State, attraction: FloatArray, first: int) -> None:
     for k in range(first, len(shown)):
         for r in range(k + 1):
             reach[k + 1, r] = reach[k, r]
-        state.gain[k] = take_position(state, attraction, k, reach[k + 1])
+        take_position(state, attraction, k, reach[k + 1])
     total = 0.0
     for k in range(len(shown) - 1, -1, -1):
-        clicked = reach[k + 1, k + 1]
-        total += clicked
+        total += reach[k + 1, k + 1]
         state.gain[k] = total
 
 
-@slow_path
+@kernel
 def expected(state: State, attraction: FloatArray, first: int) -> float:
     """The expected clicks of the list from a position on."""
     for r in range(first + 1):
@@ -87,7 +102,7 @@ def expected(state: State, attraction: FloatArray, first: int) -> float:
     return total
 
 
-@slow_path
+@kernel
 def take_position(state: State, attraction: FloatArray, k: int, reach: FloatArray) -> float:
     """Go past a position: the probability of a click there, and where the last click is then."""
     shown, look_after = state.last, state.look_after
