@@ -6,7 +6,7 @@ attraction, examination, and how item j lets users go on (carry). The cascade, t
 browsing model are of this form, and others nearly. All of it is learned together, so that a position that users
 seldom reach is not held against its items; there is no proof yet of its regret.
 
-Our own: docs/policies/click-ts.md describes it.
+This project's own; no paper describes it yet.
 
 Where the description leaves a choice: a fit or draw that is due is made when the next list is asked for, so that
 `update` only counts; before the first fit laws are drawn from the prior, with the first list; a draw is kept for 1 +

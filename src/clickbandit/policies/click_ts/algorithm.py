@@ -5,6 +5,8 @@ item, in the order of their numbers, its attraction (`draw_beta`); then where it
 happens, a shuffle of those.
 """
 
+from typing import Any
+
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
@@ -20,6 +22,8 @@ MAX_KEPT = 16
 """A draw is kept for so many lists at most."""
 SEARCHES = 5
 """How many searches `best` makes."""
+_SEARCHED = ("order", "last", "examination", "carry", "look", "look_after", "reach", "trial", "gain")
+"""What a search changes, and the law that it goes by."""
 
 # --- rank ---------------------------------------------------------------------------------------------------
 
@@ -60,7 +64,8 @@ def best(state: State, ranking: IntArray) -> None:
     order = np.argsort(-state.attraction, kind="stable")
     ranking[:] = order[: len(ranking)]
     if state.for_clicks:
-        state = type(state)(*(value.copy() if isinstance(value, np.ndarray) else value for value in state))
+        copies: dict[str, Any] = {name: getattr(state, name).copy() for name in _SEARCHED}
+        state = state._replace(**copies)
         state.order[:] = order
         if state.last[0] < 0:
             state.last[:] = ranking

@@ -10,7 +10,7 @@ much as it told with its own attraction unknown, and no more. All that left shar
 carry is from then on taken for known: displays below its clicks count times its s.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def admit(state: State, n_new: int) -> State:
 
 
 def _with_rows(state: State, n_new: int) -> State:
-    grown = {name: _padded(getattr(state, name), n_new) for name in _BY_ITEM}
+    grown: dict[str, Any] = {name: _padded(getattr(state, name), n_new) for name in _BY_ITEM}
     grown["attraction"][-n_new:] = PRIOR_CLICKS / PRIOR_EXPOSURE
     carried = _padded(state.carried, n_new)
     return state._replace(**grown, carried=carried, order=with_new_numbers(state.order, n_new))
@@ -165,7 +165,7 @@ def _without_carry(state: State, item: int) -> State:
         carried=np.delete(state.carried, item, axis=2),
         after=np.delete(state.after, item),
         x=np.delete(state.x, p),
-        factor=np.linalg.cholesky(precision),
+        factor=np.asarray(np.linalg.cholesky(precision), np.float64),
         gone_slope=np.delete(state.gone_slope + state.gone_precision[:, p] * state.x[p], p),
         gone_precision=_without_both(state.gone_precision, p),
         look_after=np.delete(state.look_after, item, axis=1),
