@@ -260,6 +260,7 @@ def test_describe_tells_the_law_of_users() -> None:
     for known, examined in zip(told["users"]["examination"], STEEP.examination, strict=True):
         assert 0.9 * known["low"] <= examined <= 1.1 * known["high"]
         assert known["high"] - known["low"] < 0.5
+    assert told["items"][1]["estimate"] == pytest.approx(STEEP.attraction[1], abs=0.03)
     items = zip(told["items"], STEEP.attraction, strict=True)
     assert sum(known["low"] <= attraction <= known["high"] for known, attraction in items) >= 8
     cascade = describe(learned("click-ts", CascadeModel(attraction=STEEP.attraction), 5, 5000))
@@ -291,7 +292,7 @@ def test_what_an_item_taught_stays(positions: int) -> None:
     without what it taught it is another."""
     model = MODELS["PBM"] if positions == 4 else MODELS["many"]
     state = refitted(learned("click-ts", model, positions, 3000))
-    item = int(state.clicks.argmax())
+    item = int(state.shown[:, 1].argmax())  # often at one position, which by itself tells nothing of that
     left = refitted(retire(state, item))
     n = len(state.cell_clicks) - 1
     forgotten = refitted(left._replace(gone_slope=np.zeros(0), gone_precision=np.zeros((0, 0))))
