@@ -195,6 +195,20 @@ def test_nothing_diverges(seeds: range) -> None:
         run_odd_problem(seed, 150)
 
 
+def test_estimates_and_draws_are_cut_off() -> None:
+    """Where nobody ever clicks, log e goes down to -12; draws stay between -24 and 1."""
+    state = parse_policy("click-ts").start(3, 3, horizon=5)
+    state.carried[:] = 1e7
+    state.clicks[:] = 1e7
+    for _ in range(30):
+        interpreted(fit.fit)(state)
+    assert state.x.min() == -12
+    state.factor[:] = np.diag(np.full(len(state.x), 0.02))
+    interpreted(fit.draw)(state, np.random.default_rng(1))
+    assert (state.step.min(), state.step.max()) == (-24, 1)
+    assert state.look.max() == state.look_after.max() == 1
+
+
 # --- what it learns -----------------------------------------------------------------------------------------
 
 STEEP = PositionBasedModel(

@@ -9,7 +9,9 @@ from clickbandit.policies.click_ts.state import State
 
 MAX_PASSES = 3
 MAX_OUTSIDE = 10
+"""How many items beyond the K most attractive may come into a list, at most."""
 MIN_GAIN = 1e-9
+"""By how many clicks an exchange must be better."""
 
 
 @slow_path
@@ -41,11 +43,9 @@ def search(state: State, attraction: FloatArray, thorough: bool) -> bool:
 def n_candidates(state: State) -> int:
     """How many of the most attractive items may come into the list."""
     n_positions = len(state.last)
-    return (
-        0
-        if len(state.order) == n_positions
-        else min(2 * n_positions, n_positions + MAX_OUTSIDE, len(state.order))
-    )
+    if len(state.order) == n_positions:
+        return 0
+    return min(2 * n_positions, n_positions + MAX_OUTSIDE, len(state.order))
 
 
 @kernel
