@@ -22,7 +22,18 @@ MAX_KEPT = 16
 """A draw is kept for so many lists at most."""
 SEARCHES = 5
 """How many searches `best` makes."""
-_SEARCHED = ("order", "last", "examination", "carry", "look", "look_after", "reach", "trial", "gain")
+_SEARCHED = (
+    "order",
+    "last",
+    "examination",
+    "carry",
+    "look",
+    "look_after",
+    "reach",
+    "trial",
+    "gain",
+    "listed",
+)
 """What a search changes, and the law that it goes by."""
 
 # --- rank ---------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from clickbandit.policies.click_ts.cells import has_carry
 from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
 from clickbandit.policies.items import with_new_numbers, without_number
 
-_BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample")
+_BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
 
 # --- new items ----------------------------------------------------------------------------------------------
 

@@ -24,6 +24,10 @@ def search(state: State, attraction: FloatArray, thorough: bool) -> bool:
     """
     n_positions = len(state.last)
     furthest = n_positions if thorough else 1
+    for item in range(len(state.listed)):
+        state.listed[item] = 0
+    for k in range(n_positions):
+        state.listed[state.last[k]] = 1
     walk(state, attraction, 0)
     unimproved = 0  # positions in a row for which nothing was better
     for n in range(MAX_PASSES * n_positions):
@@ -63,12 +67,12 @@ def exchange(state: State, attraction: FloatArray, k: int, other: int) -> bool:
 @kernel
 def replace(state: State, attraction: FloatArray, k: int, item: int) -> bool:
     """Put an item in the place of another if it is not in the list and that is better."""
+    if state.listed[item]:
+        return False
     shown = state.last
-    for i in range(len(shown)):
-        if shown[i] == item:
-            return False
     before, shown[k] = shown[k], item
     if expected(state, attraction, k) > state.gain[k] + MIN_GAIN:
+        state.listed[before], state.listed[item] = 0, 1
         walk(state, attraction, k)
         return True
     shown[k] = before

@@ -84,6 +84,8 @@ class State(NamedTuple):
     """By position and r + 1, while searching: the probability that the last click above is at r, 0 for none."""
     trial: FloatArray
     """A row of that, for another list."""
+    listed: IntArray
+    """By item, while searching: 1 if it is in the list."""
     gain: FloatArray
     """By position, while searching: the expected clicks from there on."""
 
@@ -137,6 +139,7 @@ def init(n_items: int, n_positions: int, *, horizon: int, goal: str = "attractio
         step=np.zeros(n_free),
         reach=np.zeros((n_positions + 1, n_positions + 1)),
         trial=np.zeros(n_positions + 1),
+        listed=np.zeros(n_items, np.int64),
         gain=np.zeros(n_positions + 1),
         cell=cell,
         share=share,
