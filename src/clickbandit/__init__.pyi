@@ -29,6 +29,7 @@ from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
 from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB
 from clickbandit.policies.cascade_ucb1 import CascadeUCB1 as CascadeUCB1
 from clickbandit.policies.cascade_ucb_v import CascadeUCBV as CascadeUCBV
+from clickbandit.policies.click_ts import ClickTS as ClickTS
 from clickbandit.policies.contract import Algorithm as Algorithm
 from clickbandit.policies.contract import Leaps as Leaps
 from clickbandit.policies.contract import Live as Live

@@ -10,7 +10,7 @@ numbers give the same lists. `take` is how both draw: the item drawn changes pla
 from collections.abc import Callable
 from typing import Any
 
-from naive import batchrank, cascading, positional, ranked, relations, yardsticks
+from naive import batchrank, cascading, click_ts, positional, ranked, relations, yardsticks
 
 TWINS: dict[str, Callable[..., Any]] = {
     "batchrank": batchrank.BatchRank,
@@ -37,5 +37,6 @@ TWINS: dict[str, Callable[..., Any]] = {
     "pbm-ucb": positional.PBMUCB,
     "rank1elim": positional.Rank1Elim,
     "rank1elim-kl": positional.Rank1ElimKL,
+    "click-ts": click_ts.ClickTS,
 }
 """The twin of each policy, by its spelling without other settings."""

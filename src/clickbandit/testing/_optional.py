@@ -22,8 +22,10 @@ _ITEM_KEYS: dict[str, Any] = {
     "low": float,
     "high": float,
     "eliminated": bool,
+    "carry": float,
 }
 _GROUP_KEYS: dict[str, Any] = {"first": int, "last": int, "items": list, "stage": int, "at_least": int}
+_USERS_KEYS: dict[str, Any] = {"examination": list, "law": str, "certainty": float, "after_click": dict}
 _MAX_STEPS_AHEAD = 200
 
 
@@ -101,12 +103,17 @@ def check_describe(problem: Problem, where: str) -> None:
         told = describe(session.state)
         assert same(before, session.state), f"{where}: describe must not change the state"
         json.dumps(told, allow_nan=False)
-        unknown = set(told) - {"items", "groups", "next_decision", "settled"}
+        unknown = set(told) - {"items", "groups", "next_decision", "settled", "users"}
         assert not unknown, f"{where}: describe has unknown keys {unknown}"
         assert [entry["item"] for entry in told["items"]] == list(range(n_items)), (
             f"{where}: describe must have an entry for each item, in the order of their numbers"
         )
-        for entries, keys in ((told["items"], _ITEM_KEYS), (told.get("groups", []), _GROUP_KEYS)):
+        users = [told["users"]] if "users" in told else []
+        for entries, keys in (
+            (told["items"], _ITEM_KEYS),
+            (told.get("groups", []), _GROUP_KEYS),
+            (users, _USERS_KEYS),
+        ):
             for entry in entries:
                 for name, value in entry.items():
                     assert isinstance(value, keys.get(name, ())), (

@@ -1,0 +1,111 @@
+"""What ClickTS tells people: attraction and examination with intervals, carry, and the law that users seem to follow.
+
+An interval holds 95 of 100 draws of what may still be true, as `rank` would draw it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.compiling.kernel import FloatArray
+from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN
+from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
+
+DRAWS = 400
+LEVEL = 0.95
+NEAR = 0.25
+"""Users who examine, after a click, at most so much of what they do without one are nearest to the cascade model,
+and those who examine as much but for so much to the position-based model."""
+
+
+def describe(state: State) -> dict[str, Any]:
+    fitted, drawn = _laws(state, state.x[None]), _laws(state, _draws(state))
+    observed = state.shown.sum(axis=1) + state.carried.sum(axis=(1, 2))
+    attraction = (PRIOR_CLICKS + state.clicks) / (PRIOR_EXPOSURE + fitted.exposure[0])
+    unclicked = np.maximum(0, drawn.exposure - state.clicks)
+    attractions = np.random.default_rng(1).beta(
+        PRIOR_CLICKS + state.clicks, PRIOR_EXPOSURE - PRIOR_CLICKS + unclicked
+    )
+    items: list[dict[str, Any]] = []
+    for item, n in enumerate(observed.tolist()):
+        known = {"item": item, "observed": n, "clicks": float(state.clicks[item])}
+        known |= _interval(min(float(attraction[item]), 1.0), attractions[:, item], estimated=n > 0)
+        if len(state.after) and state.carried[:, :, item].any():
+            known["carry"] = float(np.exp(state.x[len(state.cell_clicks) - 1 + item]))
+        items.append(known)
+    return {"items": items, "users": _users(fitted, drawn)}
+
+
+class _Laws(NamedTuple):
+    """By law: what follows from it."""
+
+    look: FloatArray
+    """By position: its examination with no click above."""
+    exposure: FloatArray
+    """By item."""
+    kept: FloatArray
+    """What is left of the examination after a click, over all displays after one."""
+
+
+def _draws(state: State) -> FloatArray:
+    z = np.random.default_rng(0).standard_normal((DRAWS, len(state.x)))
+    deviation = np.linalg.solve(np.tril(state.factor).T, z.T).T
+    return np.clip(state.x + deviation, LOWEST_DRAWN, HIGHEST_DRAWN)
+
+
+def _laws(state: State, x: FloatArray) -> _Laws:
+    n_cells, later = len(state.cell_clicks), slice(state.n_fresh, None)
+    cells = np.minimum(1, np.exp(np.hstack([np.zeros((len(x), 1)), x[:, : n_cells - 1]])))
+    uncut = np.exp(x[:, state.n_fresh - 1 : n_cells - 1])
+    look = state.share * cells[:, state.cell[:, 0]]
+    part = state.share < 1
+    look[:, part] += (1 - state.share[part]) * cells[:, state.cell[part, 0] + 1]
+    exposure = cells @ state.shown.T
+    shown = state.shown[:, later].sum(axis=0)
+    after = cells[:, later] @ shown
+    without = cells[:, _fresh_cells(state)] @ shown
+    if len(state.after):
+        looks = np.minimum(1, uncut[:, :, None] * np.exp(x[:, None, n_cells - 1 :]))
+        exposure += np.tensordot(looks, state.carried, axes=([1, 2], [1, 2]))
+        carried = state.carried.sum(axis=0)
+        after += np.tensordot(looks, carried, axes=([1, 2], [0, 1]))
+        without += cells[:, _fresh_cells(state)] @ carried.sum(axis=1)
+    kept = np.divide(after, without, out=np.full(len(x), np.nan), where=without > 0)
+    return _Laws(look, exposure, kept)
+
+
+def _fresh_cells(state: State) -> Any:
+    """For each cell after a click the one at the same place without."""
+    fresh = np.zeros(len(state.cell_clicks), np.int64)
+    for k, row in enumerate(state.cell):
+        fresh[row[1 : k + 1]] = row[0]
+        if state.share[k] < 1:
+            fresh[row[1 : k + 1] + 1] = row[0] + 1
+    return fresh[state.n_fresh :]
+
+
+def _users(fitted: _Laws, drawn: _Laws) -> dict[str, Any]:
+    """How users go down the list."""
+    told: dict[str, Any] = {
+        "examination": [
+            {"position": k + 1, **_interval(float(fitted.look[0, k]), drawn.look[:, k])}
+            for k in range(fitted.look.shape[1])
+        ]
+    }
+    if not np.isnan(fitted.kept[0]):
+        laws = {
+            "cascade": drawn.kept <= NEAR,
+            "position-based": abs(drawn.kept - 1) <= NEAR,
+            "in between": (drawn.kept > NEAR) & (abs(drawn.kept - 1) > NEAR),
+        }
+        law = max(laws, key=lambda name: laws[name].mean())
+        told |= {"law": law, "certainty": float(laws[law].mean())}
+        told["after_click"] = _interval(float(fitted.kept[0]), drawn.kept)
+    return told
+
+
+def _interval(estimate: float, draws: FloatArray, estimated: bool = True) -> dict[str, float]:
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    if not estimated:
+        return {"low": low, "high": high}
+    return {"estimate": estimate, "low": min(low, estimate), "high": max(high, estimate)}

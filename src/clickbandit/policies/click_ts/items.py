@@ -1,0 +1,179 @@
+"""ClickTS where items come and go.
+
+**New items** start from the prior. Where their number makes the tables too large, cells share from then on (`cells`),
+and the carries are let go; that is not undone when items leave.
+
+**An item that leaves** has taught something about positions and about the carry of others, and that stays. Its
+clicks stay counted by cell. In place of its term (1 + clicks[d]) log(2 + m[d](x)) of the likelihood there is that
+term's quadratic form at today's x, with slope a w and precision a (diag(w) + the cross terms) - a w w^T / (2 + m): so
+much as it told with its own attraction unknown, and no more. All that left share one slope and one precision. Its own
+carry is from then on taken for known: displays below its clicks count times its s.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.compiling.kernel import FloatArray
+from clickbandit.policies.click_ts.cells import has_carry
+from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
+from clickbandit.policies.items import with_new_numbers, without_number
+
+_BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
+
+# --- new items ----------------------------------------------------------------------------------------------
+
+
+def admit(state: State, n_new: int) -> State:
+    n_items, n_positions = len(state.clicks) + n_new, len(state.look)
+    if len(state.after) == 0:
+        return _with_rows(state, n_new)
+    if has_carry(n_items, n_positions):
+        return _with_carries(_with_rows(state, n_new), n_new)
+    return _share_cells(state, n_new)
+
+
+def _with_rows(state: State, n_new: int) -> State:
+    grown: dict[str, Any] = {name: _padded(getattr(state, name), n_new) for name in _BY_ITEM}
+    grown["attraction"][-n_new:] = PRIOR_CLICKS / PRIOR_EXPOSURE
+    carried = _padded(state.carried, n_new)
+    return state._replace(**grown, carried=carried, order=with_new_numbers(state.order, n_new))
+
+
+def _with_carries(state: State, n_new: int) -> State:
+    """Carries from the prior, 1 until the next draw."""
+    looks = np.minimum(1, state.examination[state.n_fresh :])
+    factor = _padded(state.factor, n_new, (0, 1))
+    new = np.arange(len(state.x), len(factor))
+    factor[new, new] = state.carry_variance[0] ** -0.5
+    gone = n_new if len(state.gone_slope) else 0
+    return state._replace(
+        carried=_padded(state.carried, n_new, (2,)),
+        after=_padded(state.after, n_new),
+        x=_padded(state.x, n_new),
+        factor=factor,
+        gone_slope=_padded(state.gone_slope, gone),
+        gone_precision=_padded(state.gone_precision, gone, (0, 1)),
+        look_after=np.hstack([state.look_after, np.repeat(looks[:, None], n_new, axis=1)]),
+        carry=np.append(state.carry, np.ones(n_new)),
+        slope=_padded(state.slope, n_new),
+        step=_padded(state.step, n_new),
+    )
+
+
+def _padded(array: FloatArray, n: int, axes: tuple[int, ...] = (0,)) -> FloatArray:
+    """An array with n zeros behind along some axes."""
+    return np.pad(array, [(0, n if axis in axes else 0) for axis in range(array.ndim)])
+
+
+def _share_cells(state: State, n_new: int) -> State:
+    """The same counts in the large form."""
+    n_items, n_positions = len(state.clicks), len(state.look)
+    goal = "clicks" if state.for_clicks else "attraction"
+    large = init(n_items + n_new, n_positions, horizon=0, goal=goal, memory=state.memory)
+    shares = np.zeros((len(state.cell_clicks), len(large.cell_clicks)))
+    for k in range(n_positions):
+        for r in range(k + 1):
+            before, now = state.cell[k, r], large.cell[k, r]
+            shares[before, now] = large.share[k]
+            if large.share[k] < 1:
+                shares[before, now + 1] = 1 - large.share[k]
+    shown = state.shown.copy()
+    shown[:, state.n_fresh :] += state.carried.sum(axis=2)
+    large.shown[:n_items] = shown @ shares
+    large.clicks[:n_items] = state.clicks
+    large.cell_clicks[:] = state.cell_clicks @ shares
+    large.learned[:] = large.next_fit[:] = state.learned
+    large.attraction[:n_items] = state.attraction
+    large.order[:] = with_new_numbers(state.order, n_new)
+    large.last[:] = state.last
+    weight = (1 + shown.sum(axis=0))[:, None] * shares
+    known = weight.sum(axis=0) > 0
+    examination = (
+        np.exp(np.append(0, state.x[: len(shares) - 1])) @ weight[:, known] / weight[:, known].sum(axis=0)
+    )
+    large.x[known[1:]] = np.log(examination[1:])
+    if len(state.gone_slope) == 0:
+        return large
+    n_free, parts = len(shares) - 1, shares[1:, 1:]
+    return large._replace(
+        gone_slope=state.gone_slope[:n_free] @ parts,
+        gone_precision=parts.T @ state.gone_precision[:n_free, :n_free] @ parts,
+    )
+
+
+# --- items that leave ---------------------------------------------------------------------------------------
+
+
+def retire(state: State, item: int) -> State:
+    taught = _taught(state, item)
+    kept = {name: np.delete(getattr(state, name), item, axis=0) for name in (*_BY_ITEM, "carried")}
+    last = state.last - (state.last > item)
+    if item in state.last:
+        last[:] = -1
+    state = state._replace(
+        **kept,
+        order=without_number(state.order, item),
+        last=last,
+        gone_slope=taught.slope,
+        gone_precision=taught.precision,
+    )
+    return state if len(state.after) == 0 else _without_carry(state, item)
+
+
+class _Taught(NamedTuple):
+    """What items that left taught: the cost slope x + x^T precision x / 2 of parameters x."""
+
+    slope: FloatArray
+    precision: FloatArray
+
+
+def _taught(state: State, item: int) -> _Taught:
+    """What all items that left taught, with one more."""
+    n_cells = len(state.cell_clicks)
+    examination = np.exp(np.append(0, state.x[: n_cells - 1]))
+    carry = np.exp(state.x[n_cells - 1 :])
+    cross = (
+        state.carried[item] * examination[state.n_fresh :, None] * carry
+        if len(carry)
+        else state.carried[item]
+    )
+    w = np.append(state.shown[item] * examination, cross.sum(axis=0))
+    if len(carry):
+        w[state.n_fresh : n_cells] += cross.sum(axis=1)
+    exposure = PRIOR_EXPOSURE + w[:n_cells].sum()
+    attraction = (PRIOR_CLICKS + state.clicks[item]) / exposure
+    w = w[1:]
+    precision = np.diag(w) - np.outer(w, w) / exposure
+    if len(carry):
+        later, carries = slice(state.n_fresh - 1, n_cells - 1), slice(n_cells - 1, None)
+        precision[later, carries] += cross
+        precision[carries, later] += cross.T
+    slope, precision = attraction * (w - precision @ state.x), attraction * precision
+    if len(state.gone_slope):
+        slope, precision = slope + state.gone_slope, precision + state.gone_precision
+    return _Taught(slope, precision)
+
+
+def _without_carry(state: State, item: int) -> State:
+    """Take an item's carry for known."""
+    p = len(state.cell_clicks) - 1 + item
+    state.shown[:, state.n_fresh :] += state.carried[:, :, item] * np.exp(state.x[p])
+    lower = np.tril(state.factor)
+    precision = _without_both(lower @ lower.T, p)
+    return state._replace(
+        carried=np.delete(state.carried, item, axis=2),
+        after=np.delete(state.after, item),
+        x=np.delete(state.x, p),
+        factor=np.asarray(np.linalg.cholesky(precision), np.float64),
+        gone_slope=np.delete(state.gone_slope + state.gone_precision[:, p] * state.x[p], p),
+        gone_precision=_without_both(state.gone_precision, p),
+        look_after=np.delete(state.look_after, item, axis=1),
+        carry=np.delete(state.carry, item),
+        slope=np.delete(state.slope, p),
+        step=np.delete(state.step, p),
+    )
+
+
+def _without_both(matrix: FloatArray, p: int) -> FloatArray:
+    return np.delete(np.delete(matrix, p, axis=0), p, axis=1)

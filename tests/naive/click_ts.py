@@ -1,0 +1,248 @@
+"""ClickTS in plain Python: slow, with dicts, loops and NumPy's linear algebra, and written from its description.
+
+A display of item d is of a cell, ("fresh", k) with no click above it or ("later", k, r) with the last click above at
+position r, and of the item j of that click. Large problems have other cells, and no carry: a display then counts in
+part for two of them.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from naive.cascading import gamma
+
+Cell = tuple[Any, ...]
+FIRST: Cell = ("fresh", 0)
+"""The cell whose examination is 1."""
+NOBODY = -1
+
+
+class Cells:
+    """The cells of a problem, and those of a display."""
+
+    def __init__(self, n_items: int, n_positions: int) -> None:
+        pairs = [(k, r) for k in range(n_positions) for r in range(k)]
+        n_free = n_positions - 1 + len(pairs) + n_items
+        self.small = n_positions <= 10 and len(pairs) * n_items**2 + 2 * n_free**2 <= 110_000
+        if self.small:
+            self.knots = list(range(n_positions))
+            self.later: list[Cell] = [("later", k, r) for k, r in pairs]
+        else:
+            usual = [0, 1, 2, 3, 4, 6, 9, 13, 18, 25, 35, 49]
+            self.knots = sorted({k for k in usual if k < n_positions} | {n_positions - 1})
+            self.later = [("later", k, band) for band in (1, 2, 4) for k in self.knots[1:]]
+        self.free: list[Cell] = [("fresh", k) for k in self.knots[1:]] + self.later
+
+    def of(self, k: int, r: int | None) -> list[tuple[Cell, float]]:
+        """The cells of a display with what belongs to each."""
+        if r is None:
+            return [(("fresh", knot), part) for knot, part in self.parts(k)]
+        if self.small:
+            return [(("later", k, r), 1.0)]
+        band = max(least for least in (1, 2, 4) if least <= k - r)
+        return [(("later", knot, band), part) for knot, part in self.parts(k)]
+
+    def parts(self, k: int) -> list[tuple[int, float]]:
+        if k in self.knots:
+            return [(k, 1.0)]
+        above = max(knot for knot in self.knots if knot < k)
+        below = min(knot for knot in self.knots if knot > k)
+        return [(above, (below - k) / (below - above)), (below, (k - above) / (below - above))]
+
+
+class ClickTS:
+    """Thompson sampling in a click model that is learned as it goes."""
+
+    def __init__(
+        self, n_items: int, n_positions: int, *, horizon: int, goal: str = "attraction", memory: int = 0
+    ) -> None:
+        self.items, self.n_positions, self.goal, self.memory = range(n_items), n_positions, goal, memory
+        self.cells = Cells(n_items, n_positions)
+        self.carriers = list(self.items) if self.cells.small else []
+        self.names = [*self.cells.free, *self.carriers]
+        self.displays: Counter[tuple[int, Cell, int]] = Counter()
+        self.clicks: Counter[int] = Counter()
+        self.clicks_by_name: Counter[Any] = Counter()
+        """By cell, and by item of the last click above."""
+        self.now: float = 0
+        self.next_fit: float = 1
+        self.since_draw = 1
+        self.tau2 = 0.25
+        self.x: dict[Any, float] = {name: self.prior(name)[0] for name in self.names}
+        self.factor = np.diag([self.prior(name)[1] ** -0.5 for name in self.names])
+        self.attraction = dict.fromkeys(self.items, 0.5)
+        self.shown: list[int] | None = None
+        self.memo: None = None
+        self.fits = self.draws = self.moves = 0
+
+    def prior(self, name: Any) -> tuple[float, float]:
+        """The mean and the variance of a parameter."""
+        if name in self.carriers:
+            return 0.0, self.tau2
+        return -0.3, 2.0 if name[0] == "fresh" else 50.0
+
+    # --- fit ------------------------------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        index = {name: p for p, name in enumerate(self.names)}
+        x = np.array([self.x[name] for name in self.names])
+        means, variances = np.array([self.prior(name) for name in self.names]).reshape(-1, 2).T
+        gradient = (
+            np.array([float(self.clicks_by_name[name]) for name in self.names]) - (x - means) / variances
+        )
+        precision = np.diag(1 / variances)
+        exposure = dict.fromkeys(self.items, 0.0)
+        slope = {item: np.zeros(len(x)) for item in self.items}
+        mixed = {item: np.zeros((len(x), len(x))) for item in self.items}
+        for (item, cell, j), n in self.displays.items():
+            involved = [index[name] for name in (cell, j) if name in index]
+            value = n * math.exp(sum(x[p] for p in involved))
+            exposure[item] += value
+            for p, q in itertools.product(involved, involved):
+                mixed[item][p, q] += value
+            for p in involved:
+                slope[item][p] += value
+        for item in self.items:
+            a = (1 + self.clicks[item]) / (2 + exposure[item])
+            self.attraction[item] = a
+            gradient -= a * slope[item]
+            precision += a * (mixed[item] - np.outer(slope[item], slope[item]) / (2 + exposure[item]))
+        self.factor = np.linalg.cholesky(precision) if len(x) else precision
+        step = np.linalg.solve(precision, gradient).clip(-1, 1)
+        self.x = dict(zip(self.names, np.maximum(x + step, -12), strict=True))
+        if self.carriers:
+            variance = dict(zip(self.names, np.diag(np.linalg.inv(precision)), strict=True))
+            total = sum(self.x[j] ** 2 + variance[j] for j in self.carriers)
+            self.tau2 = max(1e-4, (total + 0.02) / (len(self.carriers) + 0.2))
+        self.fits += 1
+
+    def forget(self) -> None:
+        if self.memory and self.now > self.memory:
+            kept = self.memory / self.now
+            for counts in (self.displays, self.clicks, self.clicks_by_name):
+                for key in counts:
+                    counts[key] *= kept  # type: ignore[assignment]
+            self.now *= kept
+            self.next_fit *= kept
+
+    # --- draw -----------------------------------------------------------------------------------------------
+
+    def draw(self, rng: np.random.Generator) -> None:
+        z = np.array([rng.standard_normal() for _ in self.names])
+        deviation = np.linalg.solve(self.factor.T, z)
+        self.take_law({name: self.x[name] + d for name, d in zip(self.names, deviation, strict=True)})
+        self.exposure = dict.fromkeys(self.items, 0.0)
+        for (item, cell, j), n in self.displays.items():
+            self.exposure[item] += n * self.examined(cell, j)
+        self.since_draw = 0
+        self.draws += 1
+
+    def take_law(self, x: dict[Any, float]) -> None:
+        self.law = {name: math.exp(min(max(value, -24), 1)) for name, value in x.items()}
+
+    def examined(self, cell: Cell, j: int) -> float:
+        """min(1, e s) under the drawn law."""
+        return 1.0 if cell == FIRST else min(1.0, self.law[cell] * self.law.get(j, 1.0))
+
+    def look(self, k: int, r: int | None, j: int) -> float:
+        return sum(part * self.examined(cell, j) for cell, part in self.cells.of(k, r))
+
+    # --- rank -----------------------------------------------------------------------------------------------
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        if self.now >= self.next_fit:
+            self.fit()
+            self.next_fit = 1.02 * self.now
+            self.forget()
+            self.draw(rng)
+        elif self.since_draw >= min(16, 1 + self.now // 64):
+            self.draw(rng)
+        sample = {}
+        for item in self.items:
+            wins = self.clicks[item]
+            one, other = gamma(1 + wins, rng), gamma(1 + max(0, self.exposure[item] - wins), rng)
+            sample[item] = one / (one + other)
+        by_attraction = sorted(self.items, key=lambda item: -sample[item])
+        if self.goal == "attraction":
+            return by_attraction[: self.n_positions]
+        start = self.shown if self.shown is not None else by_attraction[: self.n_positions]
+        self.shown = self.search(start, sample, by_attraction, thorough=self.since_draw == 0)
+        return list(self.shown)
+
+    def search(
+        self, start: Sequence[int], attraction: dict[int, float], order: Sequence[int], thorough: bool
+    ) -> list[int]:
+        shown = list(start)
+        outside = [("item", item) for item in order[: min(2 * self.n_positions, self.n_positions + 10)]]
+        value = self.expected_clicks(shown, attraction)
+        for _ in range(3):
+            before = value
+            for k in range(self.n_positions):
+                below = range(k + 1, self.n_positions) if thorough else range(k + 1, self.n_positions)[:1]
+                for place in [*below, *outside]:
+                    other = exchanged(shown, k, place)
+                    new = self.expected_clicks(other, attraction) if other else -math.inf
+                    if other and new > value + 1e-9:
+                        shown, value = other, new
+                        self.moves += 1
+            if value == before:
+                break
+        return shown
+
+    def expected_clicks(self, shown: Sequence[int], attraction: dict[int, float]) -> float:
+        """A walk down the list that knows where the last click was, as far as it is known."""
+        last: dict[int | None, float] = {None: 1.0}
+        total = 0.0
+        for k, item in enumerate(shown):
+            clicked = 0.0
+            for r, probability in list(last.items()):
+                look = self.look(k, r, NOBODY if r is None else shown[r])
+                part = probability * attraction[item] * look
+                last[r] -= part
+                clicked += part
+            last[k] = clicked
+            total += clicked
+        return total
+
+    def best(self) -> list[int]:
+        order = sorted(self.items, key=lambda item: -self.attraction[item])
+        if self.goal == "attraction":
+            return order[: self.n_positions]
+        self.take_law(self.x)
+        shown = self.shown if self.shown is not None else order[: self.n_positions]
+        for _ in range(5):
+            shown = self.search(shown, self.attraction, order, thorough=True)
+        return shown
+
+    # --- update ---------------------------------------------------------------------------------------------
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
+        r, j = None, NOBODY
+        for k, (item, clicked) in enumerate(zip(ranking, clicks, strict=True)):
+            carrier = j if j in self.carriers else NOBODY
+            for cell, part in self.cells.of(k, r):
+                self.displays[item, cell, carrier] += part  # type: ignore[assignment]
+                self.clicks_by_name[cell] += part * clicked
+            self.clicks_by_name[carrier] += clicked
+            self.clicks[item] += clicked
+            self.exposure[item] += self.look(k, r, carrier)
+            if clicked:
+                r, j = k, item
+        self.now += 1
+        self.since_draw += 1
+
+
+def exchanged(shown: list[int], k: int, place: int | tuple[str, int]) -> list[int] | None:
+    """The list with position k and another place exchanged, None if that is an item of the list."""
+    other = list(shown)
+    if isinstance(place, int):
+        other[k], other[place] = other[place], other[k]
+        return other
+    if place[1] in shown:
+        return None
+    other[k] = place[1]
+    return other
