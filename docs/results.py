@@ -25,7 +25,7 @@ from clickbandit.progress import progress_bar
 from clickbandit.queries import load_queries
 from clickbandit.report.many import total_curves
 from clickbandit.report.standings import Place, placed, places
-from clickbandit.simulation.trace import TAIL
+from clickbandit.simulation.outcome import TAIL
 
 PROJECT = Path(__file__).parents[1]
 QUERIES = PROJECT / "examples" / "queries.json"

@@ -82,11 +82,11 @@ def test_unirank_with_more_leaders_than_its_table_holds() -> None:
 @pytest.mark.parametrize(
     ("model", "positions", "leaders", "stays", "swaps", "replacements"),
     [
-        ("CM, 7 items", 3, 10, 0, 1000, 500),
+        ("CM, 7 items", 3, 8, 0, 1000, 500),
         ("PBM, 7 items", 4, 10, 0, 1000, 100),
         ("CM, 5 items", 5, 10, 0, 1000, 0),
         ("PBM, 5 items", 5, 20, 0, 1000, 0),
-        ("CM, 6 items", 1, 2, 1000, 0, 50),
+        ("CM, 6 items", 1, 1, 1000, 0, 30),
         ("PBM, 30 items", 7, 20, 0, 500, 500),
         ("CM, 30 items", 7, 20, 0, 500, 500),
         ("PBM, 1 item", 1, 1, 0, 0, 0),

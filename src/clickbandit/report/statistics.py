@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_of_strata
-from clickbandit.simulation.trace import LOSING, TAIL, last_tenth
+from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 
 _ROUNDING = 1e-9  # of a regret over all steps
 

@@ -12,7 +12,7 @@ from clickbandit.intervals import Interval
 from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
 from clickbandit.report.statistics import beyond_the_least, distinguishable, totals, units
-from clickbandit.simulation.trace import LOSING
+from clickbandit.simulation.outcome import LOSING
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
@@ -13,6 +14,10 @@ from clickbandit.simulation.run import MIN_HORIZON, Problem, Run
 
 WINDOWS = 100
 MAX_STEPS = 10**15
+LOSING = 1e-3
+"""A run loses if its regret a step is above this in the last tenth of its steps: it has not learned, or wrongly."""
+TAIL = 0.9
+"""Of the runs have no more regret than what is told as the tail."""
 _QUICK_CALL = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
 _INTERPRETED_CHUNK = 1 << 10
@@ -52,6 +57,13 @@ def window_ends(steps: int) -> IntArray:
     """The last step of each window of a run."""
     n_windows = min(WINDOWS, steps)
     return np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
+
+
+def last_tenth(steps: IntArray) -> NDArray[np.bool_]:
+    """Which windows lie in the last tenth of the steps, by the last step of each; at least the last one."""
+    late: NDArray[np.bool_] = 10 * np.append(0, steps[:-1]) >= 9 * steps[-1]
+    late[-1] = True
+    return late
 
 
 def simulate_run(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_interval
 from clickbandit.queries import AGAINST, Against
+from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 
 if TYPE_CHECKING:
     import altair
@@ -28,19 +28,6 @@ COLUMNS = pa.schema(
     ]
 )
 """The columns of results: one row for each run and window of steps."""
-
-
-LOSING = 1e-3
-"""A run loses if its regret a step is above this in the last tenth of its steps: it has not learned, or wrongly."""
-TAIL = 0.9
-"""Of the runs have no more regret than what is told as the tail."""
-
-
-def last_tenth(steps: IntArray) -> NDArray[np.bool_]:
-    """Which windows lie in the last tenth of the steps, by the last step of each; at least the last one."""
-    late: NDArray[np.bool_] = 10 * np.append(0, steps[:-1]) >= 9 * steps[-1]
-    late[-1] = True
-    return late
 
 
 @dataclass(frozen=True)
