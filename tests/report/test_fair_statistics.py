@@ -197,9 +197,10 @@ def test_intervals_of_how_many_times_cover_it() -> None:
     for _ in range(150):
         tables = []
         for model, means in (("CM", (300, 200)), ("PBM", (600, 500))):
-            luck = rng.normal(0, 40, (2, 5))
+            luck = rng.normal(0, 20, (2, 5))
             regret = {
-                name: luck + rng.normal(mean, 20, (2, 5)) for name, mean in zip("ab", means, strict=True)
+                name: luck + rng.normal(mean, spread, (2, 5))
+                for name, mean, spread in zip("ab", means, (10, 50), strict=True)
             }
             tables.append(results(regret, model))
         best, other = standings(places(pa.concat_tables(tables), QUERIES, 2))
