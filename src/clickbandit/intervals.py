@@ -43,7 +43,7 @@ def mean_of_strata(
     interval is never too short. Without width if some stratum has a single value.
 
     >>> [round(value, 3) for value in mean_of_strata([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])]
-    [7.0, 5.866, 8.134]
+    [7.0, 5.867, 8.133]
     """
     rows = [np.asarray(row, float) for row in strata]
     mean = float(np.mean([row.mean() for row in rows]))
