@@ -188,7 +188,12 @@ def twin_time(policy: str, query: Query, n: int = 2000) -> float:
 
     users = problem(policy, query, "PBM", 1_000_000)
     model: Any = users.model
-    twin = TWINS[policy](len(model.attraction), POSITIONS, horizon=users.horizon, **users.knowledge)
+    twin = TWINS[policy](
+        len(model.attraction),
+        POSITIONS,
+        horizon=users.horizon,
+        **users.knowledge(range(len(model.attraction))),
+    )
     rng = np.random.default_rng(1)
     started = time.thread_time()
     for _ in range(n):

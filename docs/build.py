@@ -28,6 +28,7 @@ from docs.results import (
     load,
     measure,
     rows,
+    tail_of,
     variants,
 )
 
@@ -35,10 +36,14 @@ from clickbandit.click_models.base import model_names
 from clickbandit.click_models.base import registered as registered_models
 from clickbandit.documented import field_docs
 from clickbandit.experiments.comparison import YARDSTICKS
+from clickbandit.intervals import Interval
 from clickbandit.policies.base import Policy, policy_class
+from clickbandit.queries import AGAINST
 from clickbandit.report.many import times_text
-from clickbandit.report.standings import standings
+from clickbandit.report.standings import Place, standings
+from clickbandit.report.statistics import distinguishable
 from clickbandit.report.styles import policy_name
+from clickbandit.report.tables import TAIL_NAME, span
 
 DOCS = PROJECT / "docs"
 PAGES = DOCS / "policies"
@@ -50,6 +55,8 @@ HEADINGS = ("Idea", "Assumptions", "Guarantee", "When to use it")
 _CODE = re.compile(
     r"(?P<head><!-- code: (?P<twin>\S+) \| (?P<kernel>\S+) -->\n).*?(?P<end><!-- end of code -->)", re.S
 )
+
+EQUAL = "≈"
 
 Everyone = Mapping[str, Results]
 
@@ -117,19 +124,26 @@ def default(field: "Field[Any]", hint: Any) -> str:
 def measured(name: str, results: Results) -> str:
     """The figure of a policy and the regret of its variants; nothing here depends on who else is measured."""
     others = [environment for environment in ENVIRONMENTS if environment != STILL]
-    heads = ["click model", "policy", "regret", "95% interval", "near the best list", *others]
+    tails = all(tail_of(row[STILL]) is not None for row in results["rows"])
+    heads = ["click model", "policy", "regret", "95% interval", *((TAIL_NAME, "losing") if tails else ())]
+    heads += ["near the best list", *others]
     table = [f"| {' | '.join(heads)} |", f"|---|---|{'--:|' * (len(heads) - 2)}"]
     for row in sorted(results["rows"], key=lambda row: (row["model"], row[STILL]["regret"][0])):
         mean, low, high = (f"{value:,.0f}" for value in row[STILL]["regret"])
-        cells = [row["model"], f"`{row['policy']}`", mean, f"{low} to {high}", f"{row[STILL]['near']:.0%}"]
-        cells += [f"{row[environment]['regret'][0]:,.0f}" for environment in others]
+        cells = [row["model"], f"`{row['policy']}`", mean, f"{low} to {high}"]
+        cells += [f"{tail_of(row[STILL]):,.0f}", f"{row[STILL]['losing']:.0%}"] if tails else []
+        cells += [f"{row[STILL]['near']:.0%}"]
+        for environment in others:
+            regret = Interval(*row[environment]["regret"])
+            cells.append(f"{regret.mean:,.0f}" + (f" ({span(regret)})" if tails else ""))
         table.append(f"| {' | '.join(cells)} |")
     title = policy_class(name).title
     grey = ", ".join(policy_class(one).title for one in REFERENCES if one != name)
     about = (
         f"Regret on the three queries of `examples/queries.json`: {POSITIONS} of 10 items are shown, {STEPS:,} steps, "
-        f"{ENVIRONMENTS[STILL][1]} runs. In grey, from the top: {grey}. A run ends near the best list if it loses at "
-        f"most 1% of the best reward in its last hundredth. The last columns are the regret where {legend()}. [Which "
+        f"{ENVIRONMENTS[STILL][1]} runs, against {AGAINST['clicks']}. In grey, from the top: {grey}. A run ends near "
+        "the best list if it loses at most 1% of the best reward in its last hundredth. The last columns are the "
+        f"regret where {legend()}. [Which "
         "policy should I use?](../which-policy.md#what-we-measured) compares all policies."
     )
     return "\n".join([f"![Regret of {title} over time](figures/{name}.svg)", "", about, "", *table])
@@ -184,7 +198,7 @@ def _definition(text: str, name: str, path: str) -> str:
 
 def index(everyone: Everyone) -> str:
     """All policies with their idea, and how many times the least regret they have."""
-    times = {(place.policy, place.model): times_text(place.times) for place in compared(everyone, STILL)}
+    times = {(place.policy, place.model): multiple(place) for place in compared(everyone, STILL)}
     models = models_of(everyone)
     table = [f"| policy | idea | {' | '.join(models)} |", f"|---|---|{'--:|' * len(models)}"]
     for name in built_in():
@@ -202,7 +216,7 @@ def leaders(everyone: Everyone) -> str:
     heads = [*models, "overall", "worst case", *(f"{name}, {model}" for name in others for model in models)]
     table = [f"| | policy | {' | '.join(heads)} |", f"|--:|---|{'--:|' * len(heads)}"]
     found = {
-        (environment, place.model, place.policy): times_text(place.times)
+        (environment, place.model, place.policy): multiple(place)
         for environment in ENVIRONMENTS
         for place in compared(everyone, environment)
     }
@@ -214,8 +228,19 @@ def leaders(everyone: Everyone) -> str:
         link = f"[{policy_name(one.policy)}](policies/{one.policy.partition(':')[0]}.md)"
         table.append(f"| {one.rank or '-'} | {link} | {' | '.join(cells)} |")
     return "\n".join(
-        [*table, "", f"The later columns are for users who are harder to learn from: {legend()}."]
+        [
+            *table,
+            "",
+            f"Regret is against {AGAINST['clicks']}. {EQUAL}: not distinguishable from the least regret in the same "
+            f"column, on the same users. The later columns are for users who are harder to learn from: {legend()}.",
+        ]
     )
+
+
+def multiple(place: Place) -> str:
+    """How many times the least regret a policy has, with a mark where it cannot be told from the least."""
+    equal = place.more is not None and not distinguishable(place.more)
+    return times_text(place.times) + EQUAL * equal
 
 
 def models_of(everyone: Everyone) -> list[str]:

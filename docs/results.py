@@ -6,10 +6,13 @@ times the least regret a policy has, depend on all policies and are worked out h
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from clickbandit.experiments.comparison import YARDSTICKS, all_policies, choose, plan_comparison
 from clickbandit.experiments.folder import Folder
@@ -22,6 +25,7 @@ from clickbandit.progress import progress_bar
 from clickbandit.queries import load_queries
 from clickbandit.report.many import total_curves
 from clickbandit.report.standings import Place, placed, places
+from clickbandit.simulation.outcome import TAIL
 
 PROJECT = Path(__file__).parents[1]
 QUERIES = PROJECT / "examples" / "queries.json"
@@ -88,8 +92,12 @@ def measure(name: str) -> None:
             row = found.setdefault(
                 (place.model, place.policy), {"policy": place.policy, "model": place.model}
             )
-            regret = [round(value, 2) for value in place.regret]
-            row[environment] = {"regret": regret, "near": round(place.near, 3)}
+            row[environment] = {
+                "regret": [round(value, 2) for value in place.regret],
+                "near": round(place.near, 3),
+                "losing": round(place.losing, 3),
+                "runs": [[query, run, round(regret, 2)] for (query, run), regret in place.regrets.items()],
+            }
         if environment == STILL:
             steps = dict[int, None]()
             for point in total_curves(table, POINTS):
@@ -109,6 +117,17 @@ def write(name: str, results: Results) -> None:
     (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
 
 
+def regrets_of(measured: Results) -> dict[tuple[str, int], float]:
+    """By query and run: the regret over all steps. None in results from before policies met the same users."""
+    return {(query, run): regret for query, run, regret in measured.get("runs", ())}
+
+
+def tail_of(measured: Results) -> float | None:
+    """The 90th percentile of the regret, of the runs on all queries."""
+    regrets = [*regrets_of(measured).values()]
+    return float(np.quantile(regrets, TAIL)) if regrets else None
+
+
 def rows(everyone: Mapping[str, Results]) -> list[Results]:
     """The rows of all policies."""
     return [row for results in everyone.values() for row in results["rows"]]
@@ -116,17 +135,22 @@ def rows(everyone: Mapping[str, Results]) -> list[Results]:
 
 def compared(everyone: Mapping[str, Results], environment: str) -> list[Place]:
     """All policies among such users, by click model and increasing regret, with their ranks."""
-    found = [
-        Place(
-            row["model"],
-            row["policy"],
-            None,
-            Interval(*row[environment]["regret"]),
-            0.0,
-            row[environment]["near"],
-            ENVIRONMENTS[environment][1],
+    found = []
+    for row in rows(everyone):
+        measured = row[environment]
+        regrets = regrets_of(measured)
+        place = Place(
+            model=row["model"],
+            policy=row["policy"],
+            rank=None,
+            regret=Interval(*measured["regret"]),
+            times=0.0,
+            near=measured["near"],
+            runs=ENVIRONMENTS[environment][1],
+            tail=tail_of(measured) or math.nan,
+            losing=measured.get("losing", math.nan),
+            regrets=regrets,
         )
-        for row in rows(everyone)
-    ]
+        found.append(place)
     told = [place.policy for place in found if parse_policy(place.policy).needs]
     return placed(found, yardsticks=YARDSTICKS, told=told)

@@ -33,6 +33,35 @@ def mean_interval(values: "Sequence[float] | FloatArray", least: float = -math.i
     return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
 
 
+def mean_of_strata(
+    strata: "Sequence[Sequence[float] | FloatArray] | FloatArray", least: float = -math.inf
+) -> Interval:
+    """The mean over strata of their means, where each stratum has independent values of its own law.
+
+    The strata are given (the queries of a comparison) and the values are drawn (runs on each), so how strata differ is
+    no error. The errors of the strata are pooled with Satterthwaite's degrees of freedom, rounded down so that the
+    interval is never too short. Without width if some stratum has a single value.
+
+    >>> [round(value, 3) for value in mean_of_strata([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])]
+    [7.0, 5.867, 8.133]
+    """
+    rows = [np.asarray(row, float) for row in strata]
+    mean = float(np.mean([row.mean() for row in rows]))
+    sizes = [len(row) for row in rows]
+    if min(sizes) < 2:
+        return Interval(mean, mean, mean)
+    errors = [float(row.var(ddof=1)) / len(row) for row in rows]
+    error = sum(errors)
+    if error == 0:
+        return Interval(mean, mean, mean)
+    freedom = error**2 / sum(one**2 / (size - 1) for one, size in zip(errors, sizes, strict=True))
+    radius = (
+        student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM)) * math.sqrt(error) / len(rows)
+    )
+    return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
+
+
+_ROUNDING = 1e-9  # of degrees of freedom: what is whole but for that is not rounded down
 _MAX_FREEDOM = 1000
 """With so many degrees of freedom Student's quantile is the normal one but for a thousandth."""
 

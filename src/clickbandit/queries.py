@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -235,6 +235,39 @@ def _numbered_lists(numbers: IntArray, n_items: int, positions: int) -> IntArray
     return lists
 
 
+Against = Literal["clicks", "attraction"]
+"""What regret is against: the list with the most expected clicks, or the items by decreasing attraction."""
+AGAINST: dict[Against, str] = {
+    "clicks": "the list with the most expected clicks",
+    "attraction": "the list of the items by decreasing attraction",
+}
+"""The same in words. In the CM and the PBM these lists are equally good; in other models the first may be better."""
+
+
+def reference_list(model: ClickModel, positions: int, against: Against) -> tuple[list[int], float]:
+    """The list that regret is against, and its expected number of clicks.
+
+    >>> from clickbandit import DynamicBayesianModel
+    >>> users = DynamicBayesianModel(attraction=[0.5, 0.4], satisfaction=[1.0, 0.0], continuation=1.0)
+    >>> reference_list(users, 2, "clicks")
+    ([1, 0], 0.9)
+    >>> reference_list(users, 2, "attraction")
+    ([0, 1], 0.7)
+    """
+    if against not in AGAINST:
+        raise InputError(f"against must be {' or '.join(AGAINST)}, found {against!r}")
+    if against == "clicks":
+        return best_list(model, positions)
+    refuse_rate(model)
+    model.check_positions(positions)
+    ranking = _by_attraction(model, positions)
+    return ranking, model.reward(ranking)
+
+
+def _by_attraction(model: ClickModel, positions: int) -> list[int]:
+    return [int(item) for item in np.argsort(-np.asarray(model.attraction), kind="stable")[:positions]]
+
+
 def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
     """The list with the most expected clicks, and how many these are.
 
@@ -253,7 +286,7 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
 def _best_list(model: ClickModel, positions: int) -> tuple[tuple[int, ...], float]:
     refuse_rate(model)
     model.check_positions(positions)
-    by_attraction = np.argsort(-np.asarray(model.attraction), kind="stable")[:positions].tolist()
+    by_attraction = _by_attraction(model, positions)
     known = model.best_list(positions)
     if known is None:
         if n_lists(model, positions) > MAX_LISTS:

@@ -5,13 +5,33 @@ import json
 
 import numpy as np
 
+STREAMS = 2
+"""Raised whenever the same seed comes to give other runs, so that runs from before are not continued."""
+
 
 def generators(
     seed: int, query: str, model: str, policy: str, run: int
 ) -> tuple[np.random.Generator, np.random.Generator]:
-    """The policy's and the users' generators: a stream of their own for each run, whatever else is run."""
-    name = json.dumps([seed, query, model, policy, run]).encode()
-    entropy = int.from_bytes(hashlib.sha256(name).digest(), "little")
-    policy_seed, users_seed = np.random.SeedSequence(entropy).spawn(2)
+    """The policy's and the users' generators: streams of their own for each run, whatever else is run.
+
+    All policies meet the same users, as these do not depend on the policy: luck with users is no advantage, and cancels
+    out of the difference between two policies.
+    """
+    policy_seed, _ = _sequence(seed, query, model, policy, run).spawn(2)
+    users_seed, _ = _sequence(seed, query, model, run).spawn(2)
     # SFC64 is the quickest of NumPy's generators here: a tenth of a step's time less than the default
     return np.random.Generator(np.random.SFC64(policy_seed)), np.random.Generator(np.random.SFC64(users_seed))
+
+
+def circumstances(seed: int, query: str, model: str, run: int) -> np.random.Generator:
+    """The generator of what is settled before the first step of a run: how its items are numbered, and what its users
+    change to. That, too, is the same for all policies."""
+    _, seed_of_circumstances = _sequence(seed, query, model, run).spawn(2)
+    return np.random.default_rng(seed_of_circumstances)
+
+
+def _sequence(*name: int | str) -> np.random.SeedSequence:
+    """The root of the streams of this name, by a hash that is the same on every machine."""
+    return np.random.SeedSequence(
+        int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest(), "little")
+    )

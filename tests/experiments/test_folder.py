@@ -216,7 +216,7 @@ def test_the_manifest_says_what_was_run(made: Path) -> None:
     assert manifest["settings"] == {"settings": "these"}
     assert manifest["units"]["number"] == 8
     assert (manifest["units"]["seed"], manifest["units"]["steps"]) == ([1], [500])
-    assert set(manifest["versions"]) == {"clickbandit", "code", "numpy", "numba", "python"}
+    assert set(manifest["versions"]) == {"clickbandit", "code", "numpy", "numba", "python", "streams"}
     assert (manifest["queries"], manifest["plan"]) == (plan().input_digest, plan().digest)
 
 

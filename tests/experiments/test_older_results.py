@@ -15,6 +15,8 @@ from clickbandit.experiments import manifest
 from clickbandit.experiments.results import load_results
 
 DATA = Path(__file__).parent / "data"
+BEFORE = DATA / "streams-1"
+"""What was written when each policy still had users of its own."""
 COMPARE = (
     *("compare", "--queries", "queries.json", "--positions", 2, "--policies", "batchrank,random"),
     *("--steps", 1000, "--runs", 2, "--drift", 400, "--flip", 0.05, "--delay", 3, "--out", "comparison"),
@@ -48,8 +50,9 @@ def numbers(table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def test_a_comparison_is_drawn(run: Run) -> None:
-    shutil.copytree(DATA / "comparison", "comparison")
+@pytest.mark.parametrize("data", [DATA, BEFORE])
+def test_a_comparison_is_drawn(run: Run, data: Path) -> None:
+    shutil.copytree(data / "comparison", "comparison")
     before = load_results("comparison")
     out = run("report", "comparison")
     assert "Best overall: batchrank" in out
@@ -78,8 +81,24 @@ def test_a_comparison_is_resumed(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert load_results("comparison").table.equals(load_results(DATA / "comparison").table)
 
 
-def test_a_table_is_drawn(run: Run) -> None:
-    shutil.copy(DATA / "simulated.parquet", ".")
+def test_runs_of_other_streams_are_not_continued(run: Run) -> None:
+    """What was run before all policies met the same users, and items were numbered by chance."""
+    shutil.copytree(BEFORE / "comparison", "comparison")
+    before = load_results("comparison").table
+    with pytest.raises(AssertionError) as refused:
+        run(*COMPARE)
+    assert str(refused.value).splitlines()[0] == (
+        "clickbandit: comparison holds runs whose random numbers were drawn in another way (streams 1, now 2), which "
+        "new runs must not be mixed with: give another folder, or start anew with --restart, which throws them away"
+    )
+    assert load_results("comparison").table.equals(before)
+    run(*COMPARE, "--restart")
+    assert load_results("comparison").table.equals(load_results(DATA / "comparison").table)
+
+
+@pytest.mark.parametrize("data", [DATA, BEFORE])
+def test_a_table_is_drawn(run: Run, data: Path) -> None:
+    shutil.copy(data / "simulated.parquet", ".")
     out = run("report", "simulated.parquet")
     assert out.splitlines()[-1] == "report: simulated.html"
     assert "ranked-exp3" in out

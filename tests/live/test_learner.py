@@ -47,7 +47,7 @@ def test_with_immediate_feedback_lists_are_the_simulators(policy, algorithms):
         learner.settle(learner.ranking, run.slots.clicks[0], learner.memo)
     for found, expected in zip(learner.state, run.state, strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert learner.best() == [ITEMS[item] for item in run.best()]
+    assert learner.best() == [ITEMS[run.numbering.index(item)] for item in run.best()]
 
 
 class Log:

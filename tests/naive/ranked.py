@@ -105,9 +105,10 @@ class RankedExp3:
                 u = (u - self.gamma) / (1 - self.gamma)
                 within = (i for i in range(self.n_items) if u * total < sum(weight[: i + 1]))
                 item = next(within, self.n_items - 1)
-            inverse = total / weight[item]  # one over the probability
-            if self.mixing:
+            if self.mixing:  # one over the probability
                 inverse = 1 / ((1 - self.gamma) * (weight[item] / total) + self.gamma / self.n_items)
+            else:
+                inverse = total / weight[item]
             self.memo.append((item, inverse))
             if item in ranking:
                 absent = [other for other in range(self.n_items) if other not in ranking]

@@ -4,6 +4,7 @@ The same machine code serves users of the CM, the PBM and the SDBN, each by the 
 compiled once for all of them.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,12 @@ class Recorded(ClickModel):
     @property
     def max_positions(self) -> int:
         return int(self.users.max_positions)
+
+    def with_items(self, order: Sequence[int]) -> "Recorded":
+        """On the same record."""
+        renumbered = Recorded(self.users.with_items(order))
+        vars(renumbered).update(shown=self.shown, clicked=self.clicked, n_recorded=self.n_recorded)
+        return renumbered
 
     def best_list(self, n_positions: int) -> list[int]:
         return best_list(self.users, n_positions)[0]

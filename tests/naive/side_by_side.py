@@ -5,13 +5,14 @@ from dataclasses import fields
 from typing import Any
 
 import numba
+import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.policies.base import parse_policy
-from clickbandit.randomness import generators
+from clickbandit.randomness import circumstances, generators
 from clickbandit.simulation.run import Problem, Run
 from naive.recorded import Recorded
 from naive.twins import TWINS
@@ -50,21 +51,29 @@ MODELS = {
 }
 
 
+def in_order(model: ClickModel, *, seed: int = 0) -> tuple[ClickModel, list[int]]:
+    """The users whose items the first run of a seed numbers as this model does, and the number of each in the model."""
+    numbering = circumstances(seed, "", model.name, 0).permutation(model.n_items).tolist()
+    return model.with_items(np.argsort(numbering).tolist()), numbering
+
+
 def compare(
     policy: str, model: ClickModel, positions: int, *, horizon: int = 1000, steps: int = STEPS, delay: int = 0
 ) -> Any:
     """Run a policy and its twin side by side; the twin as it is after the last step."""
     settings = parse_policy(policy)
     assert is_compiled(settings.algorithm.rank) or numba.config.DISABLE_JIT
-    users = Recorded(model, steps, positions)
-    problem = Problem(settings, users, positions=positions, horizon=horizon, delay=delay, method="step")
+    reordered, numbering = in_order(model, seed=3)
+    users, renumbered = Recorded(reordered, steps, positions), settings.renumbered(numbering)
+    problem = Problem(renumbered, users, positions=positions, horizon=horizon, delay=delay, method="step")
     run = Run(problem, seed=3)
     run.advance(steps)
-    rng, _ = generators(3, "", model.name, str(settings), 0)
+    rng, _ = generators(3, "", model.name, str(renumbered), 0)
     values = {field.name: getattr(settings, field.name) for field in fields(settings)}
     variant = values.pop("variant", "printed")
     name = settings.name + ("" if variant == "printed" else f":variant={variant}")
-    twin = TWINS[name](model.n_items, positions, horizon=horizon, **{**values, **problem.knowledge})
+    knowledge = problem.knowledge(np.argsort(numbering).tolist())
+    twin = TWINS[name](model.n_items, positions, horizon=horizon, **{**values, **knowledge})
     outstanding: deque[Any] = deque()
     for step, (shown, clicks) in enumerate(zip(users.shown.tolist(), users.clicked.tolist(), strict=True), 1):
         expected = twin.rank(rng)

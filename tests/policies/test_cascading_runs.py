@@ -106,7 +106,7 @@ def regret_around_a_change(policy: str, number: int, steps: int) -> tuple[float,
     )
     run = Run(before, seed=4, run=number)
     settled, _ = run.advance(steps // 2)
-    run._periods = after.periods(4)
+    run.periods = Run(after, seed=4, run=number).periods
     return settled, run.advance(steps // 2)[0]
 
 

@@ -21,6 +21,7 @@ from clickbandit.policies.contract import Algorithm
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
+from naive.side_by_side import in_order
 
 STEPS = 400_000
 """BatchRank is then below RankedExp3 on either model; claims at full length: `clickbandit reproduce --scale paper`."""
@@ -248,7 +249,7 @@ def test_a_run_does_not_depend_on_what_else_is_run_or_when() -> None:
 
 
 def test_every_run_has_its_own_stream() -> None:
-    """Seed, query, model, policy and number of the run: one differs, and so do the users and the lists."""
+    """Seed, query, model and number of the run: one differs, and so do users and lists; of the policy, the lists."""
     cascade, position_based = models()
     kinds = [
         (seed, task("random", model, query), run)
@@ -263,7 +264,7 @@ def test_every_run_has_its_own_stream() -> None:
         drawn |= {run.rng.random(), run.users.random()}
     assert len(drawn) == 2 * len(kinds)
     policies = ("random", "batchrank", "batchrank:eliminate=false")
-    assert len({Run(task(policy, cascade).problem).users.random() for policy in policies}) == 3
+    assert len({Run(task(policy, cascade).problem).rng.random() for policy in policies}) == 3
 
 
 def test_the_number_of_a_run_alone_says_which_it_is() -> None:
@@ -322,7 +323,7 @@ class Recorder(Policy):
 def test_feedback_to_a_step_comes_just_before_the_step_after_the_delay(delay: int, pieces: list[int]) -> None:
     """The list, the clicks and the memo are those of the step that the feedback is to, whatever came since."""
     model = PositionBasedModel(attraction=[0, 1, 1, 0], examination=[1, 1])
-    run = Run(Problem(Recorder(), model, positions=2, horizon=100, delay=delay))
+    run = Run(Problem(Recorder(), in_order(model)[0], positions=2, horizon=100, delay=delay))
     for steps in pieces:
         run.advance(steps)
     expected: list[tuple[str, int]] = []

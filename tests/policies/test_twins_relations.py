@@ -42,13 +42,13 @@ def test_toprank_with_late_feedback(delay: int) -> None:
 @pytest.mark.parametrize(
     ("model", "positions", "leaders", "stays", "merges", "joins"),
     [
-        ("CM, 7 items", 3, 10, 1, 30, 1000),
+        ("CM, 7 items", 3, 10, 1, 20, 1000),
         ("PBM, 7 items", 4, 5, 1000, 1000, 1000),
         ("CM, 5 items", 5, 10, 1, 1000, 0),
         ("PBM, 5 items", 5, 10, 1, 1000, 0),
         ("CM, 6 items", 1, 3, 1000, 0, 1000),
         ("PBM, 30 items", 7, 10, 5, 100, 1000),
-        ("CM, 30 items", 7, 10, 1, 100, 1000),
+        ("CM, 30 items", 7, 10, 1, 100, 500),
         ("PBM, 1 item", 1, 1, 1000, 0, 0),
     ],
 )
@@ -82,11 +82,11 @@ def test_unirank_with_more_leaders_than_its_table_holds() -> None:
 @pytest.mark.parametrize(
     ("model", "positions", "leaders", "stays", "swaps", "replacements"),
     [
-        ("CM, 7 items", 3, 10, 0, 1000, 500),
+        ("CM, 7 items", 3, 8, 0, 1000, 500),
         ("PBM, 7 items", 4, 10, 0, 1000, 100),
         ("CM, 5 items", 5, 10, 0, 1000, 0),
         ("PBM, 5 items", 5, 20, 0, 1000, 0),
-        ("CM, 6 items", 1, 2, 1000, 0, 50),
+        ("CM, 6 items", 1, 1, 1000, 0, 30),
         ("PBM, 30 items", 7, 20, 0, 500, 500),
         ("CM, 30 items", 7, 20, 0, 500, 500),
         ("PBM, 1 item", 1, 1, 0, 0, 0),
@@ -103,7 +103,7 @@ def test_grab(model: str, positions: int, leaders: int, stays: int, swaps: int, 
 
 
 @pytest.mark.parametrize(
-    ("n_items", "positions", "swaps", "replacements"), [(2, 1, 0, 20), (2, 2, 500, 0), (3, 2, 500, 50)]
+    ("n_items", "positions", "swaps", "replacements"), [(2, 1, 0, 10), (2, 2, 500, 0), (3, 2, 500, 20)]
 )
 def test_grab_with_few_items(n_items: int, positions: int, swaps: int, replacements: int) -> None:
     """With two items the leader is not played all the time, or nothing would be learned."""

@@ -133,10 +133,12 @@ def test_the_terminal_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     print_comparison(compared(FEW))
     out = capsys.readouterr().out
     rows = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
-    boards = [row for row in rows if len(row) == 7 and row[0] in ("1", "2", "3", "-")]
+    boards = [row for row in rows if len(row) == 10 and row[0] in ("1", "2", "3", "-")]
     assert [row[1] for row in boards] == ["batchrank", "pbm-pie†", "toprank", "random"] * 2
     assert [row[0] for row in boards] == ["1", "2", "3", "-"] * 2
-    assert {row[6] for row in boards} == {"100*", "100"}
+    assert {row[9] for row in boards} == {"100*", "100"}
+    assert boards[0][4] == "-"
+    assert "Regret is against the list with the most expected clicks" in out
     assert out.splitlines()[-2:] == [
         "Best overall: batchrank, with 1.00 times the least regret on a model, in the geometric mean over 2 models",
         "Best in the worst case: batchrank, with at most 1.00 times the least regret, in CM",

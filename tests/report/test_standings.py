@@ -71,9 +71,10 @@ def test_places_by_model() -> None:
         ("PBM", "random", None, 0.1),
     ]
     assert found[1].regret.mean == pytest.approx(20)
-    # two runs of 18 and 22: Student's quantile for one degree of freedom is 12.706, the standard error 2
-    assert found[1].regret.high == pytest.approx(20 + 12.7062 * 2)
-    assert found[1].regret.low == 0.0
+    # two runs of 18 and 22 on each query, with a standard error of 2: of both together sqrt(2), with two degrees of
+    # freedom, for which Student's quantile is 4.3027
+    assert found[1].regret.high == pytest.approx(20 + 4.30265 * math.sqrt(2))
+    assert found[1].regret.low == pytest.approx(20 - 4.30265 * math.sqrt(2))
     assert found[1].runs == 2
 
 

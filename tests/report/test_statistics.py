@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from clickbandit.intervals import mean_interval
+from clickbandit.intervals import mean_of_strata
 from clickbandit.report.charts import end_rows, mean_curves
 from clickbandit.report.statistics import totals, units, whole_runs
 from report.results import made_up
@@ -25,10 +25,10 @@ def test_totals(arrange) -> None:
     found = {(total.model, total.policy): total for total in totals(arrange(table))}
     assert len(found) == 8
     for (model, policy), total in found.items():
-        by_run = []
-        for run in range(3):
+        by_query = []
+        for query in ("a", "b", "c"):
             values = []
-            for query in ("a", "b", "c"):
+            for run in range(3):
                 rows = sorted(
                     _rows(table, model=model, policy=policy, run=run, query=query),
                     key=lambda row: row["step"],
@@ -36,8 +36,8 @@ def test_totals(arrange) -> None:
                 sizes = np.diff([row["step"] for row in rows], prepend=0)
                 regret = np.array([row["regret"] for row in rows])
                 values.append([regret @ sizes, regret[-1], 0.5])
-            by_run.append(np.mean(values, axis=0))
-        expected = [mean_interval(column, least=0) for column in np.array(by_run).T]
+            by_query.append(values)
+        expected = [mean_of_strata(np.array(by_query)[:, :, i], least=0) for i in range(3)]
         np.testing.assert_allclose([total.regret, total.last_regret, total.clicks], expected)
         assert (total.queries, total.runs) == (3, 3)
 
@@ -78,8 +78,8 @@ def test_curves(runs: int) -> None:
     assert len(rows) == 2 * 4 * 20
     for row in rows[::13]:
         mine = _rows(table, model=row["model"], policy=row["policy"], step=row["step"])
-        means = [np.mean([one["regret"] for one in mine if one["run"] == run]) for run in range(runs)]
-        np.testing.assert_allclose([row["mean"], row["low"], row["high"]], mean_interval(means))
+        strata = [[one["regret"] for one in mine if one["query"] == query] for query in ("a", "b", "c")]
+        np.testing.assert_allclose([row["mean"], row["low"], row["high"]], mean_of_strata(strata))
         assert row["runs"] == runs
     alone = mean_curves(table, by=("policy", "model", "query"))
     first = next(row for row in alone if (row["policy"], row["query"]) == ("ranked-exp3", "b"))

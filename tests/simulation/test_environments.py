@@ -17,6 +17,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
 from clickbandit.experiments.simulate import simulate
 from clickbandit.queries import best_list
+from clickbandit.randomness import circumstances
 from clickbandit.simulation.drift import shuffled
 from clickbandit.simulation.run import Problem, Run
 
@@ -31,9 +32,8 @@ DBN = DynamicBayesianModel(
 # --- drift --------------------------------------------------------------------------------------------------
 
 
-def lists_of(policy: str, model: ClickModel, steps: int, **options: Any) -> list[list[int]]:
-    """The lists that a policy shows, step by step."""
-    run = Run(Problem(policy, model, positions=3, horizon=1000, method="step", **options), seed=5)
+def lists_of(run: Run, steps: int) -> list[list[int]]:
+    """The lists that a run shows, step by step."""
     lists = []
     for _ in range(steps):
         run.advance(1)
@@ -46,12 +46,15 @@ def lists_of(policy: str, model: ClickModel, steps: int, **options: Any) -> list
 def test_regret_is_that_of_the_users_at_hand(policy: str, drift: list[Any]) -> None:
     """By hand for a policy that does not learn: it shows the same lists whoever looks at them."""
     changes = [change if isinstance(change, int) else change[0] for change in drift]
-    models = [
-        PBM,
-        *(shuffled(PBM, 5, "q", change) if isinstance(change, int) else change[1] for change in drift),
-    ]
+    run = Run(Problem(policy, PBM, positions=3, horizon=1000, query="q"), seed=5)
+    chance = circumstances(5, "q", "PBM", 0)
+    assert run.numbering == chance.permutation(6).tolist()
+    models = [PBM.with_items(run.numbering)]
+    for change in drift:
+        order = chance.permutation(6) if isinstance(change, int) else run.numbering
+        models.append((PBM if isinstance(change, int) else change[1]).with_items(order))
     expected = []
-    for step, ranking in enumerate(lists_of(policy, PBM, 1000, query="q"), 1):
+    for step, ranking in enumerate(lists_of(run, 1000), 1):
         model = models[sum(change < step for change in changes)]
         expected.append(best_list(model, 3)[1] - model.reward(ranking))
     trace = simulate(policy, PBM, positions=3, steps=1000, seed=5, query="q", drift=drift)
@@ -97,7 +100,7 @@ def test_a_policy_that_learns_loses_again_after_a_drift() -> None:
 @pytest.mark.parametrize("model", [PBM, CM, DBN, MixtureModel([0.4, 0.6], [CM, PBM])])
 def test_shuffling_makes_items_change_places(model: ClickModel) -> None:
     """The same problem with other items: in all their parameters, so that the best reward stays."""
-    after = shuffled(model, 1, "q", 100)
+    after = shuffled(model, np.random.default_rng(2))
     assert type(after) is type(model)
     assert sorted(after.attraction) == pytest.approx(sorted(model.attraction))
     assert after.attraction != model.attraction
@@ -107,21 +110,10 @@ def test_shuffling_makes_items_change_places(model: ClickModel) -> None:
         assert set(pairs) == set(zip(DBN.attraction, DBN.satisfaction, strict=True))
 
 
-def test_shuffling_depends_on_seed_query_and_step_alone() -> None:
-    again = [shuffled(PBM, 1, "q", 100) for _ in range(2)]
-    assert again[0] == again[1]
-    others = [shuffled(PBM, 2, "q", 100), shuffled(PBM, 1, "r", 100), shuffled(PBM, 1, "q", 200)]
-    assert len({again[0].attraction, *(other.attraction for other in others)}) == 4
-    problems = [
-        Problem(policy, PBM, positions=3, horizon=100, query="q", drift=[50])
-        for policy in ("random", "pbm-ts")
-    ]
-    first, second = (problem.periods(1)[1].model for problem in problems)
-    assert first == second == shuffled(PBM, 1, "q", 50)
-
-
 def test_all_orders_come_up() -> None:
-    orders = [shuffled(CascadeModel([0.1, 0.2, 0.3]), seed, "", 10).attraction for seed in range(600)]
+    """Of the runs of one seed."""
+    problem = Problem("random", CascadeModel([0.1, 0.2, 0.3]), positions=1, horizon=10, drift=[5])
+    orders = [Run(problem, seed=1, run=run).periods[1].model.attraction for run in range(600)]
     counts = [orders.count(order) for order in itertools.permutations((0.1, 0.2, 0.3))]
     assert stats.chisquare(counts).pvalue > 1e-4
 

@@ -45,6 +45,22 @@ Method = Annotated[
     str,
     typer.Option(help="Take steps one by one (step), many at once (leap), or the quicker of both (auto)."),
 ]
+Against = Annotated[
+    str,
+    typer.Option(
+        metavar="LIST",
+        help="What regret is against: the list with the most expected clicks (clicks), or the items by decreasing "
+        "attraction (attraction).",
+    ),
+]
+UntilSettled = Annotated[
+    bool,
+    typer.Option(
+        "--until-settled",
+        help="End a run when its list has been the same for a fifth of all steps; the rest counts as its last "
+        "tenth did.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")]
 Restart = Annotated[
     bool, typer.Option("--restart", help="Throw away the results of earlier runs, and start anew.")
@@ -94,6 +110,8 @@ def planned(
         drift=[whole_number(step) for step in drift.split(",")] if drift else [],
         flip=given["flip"],
         method=given["method"],
+        against=given["against"],
+        until_settled=given["until_settled"],
     )
     maybe_counted("--threads", given["threads"])
     queries = queries_named(load_queries(given["queries"]), given["query"])

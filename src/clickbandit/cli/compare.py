@@ -30,6 +30,8 @@ def compare(
     drift: options.Drift = None,
     flip: options.Flip = 0.0,
     method: options.Method = "auto",
+    against: options.Against = "clicks",
+    until_settled: options.UntilSettled = False,
     seed: options.Seed = 1,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Results and report.")] = Path("comparison"),
     restart: options.Restart = False,

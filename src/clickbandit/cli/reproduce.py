@@ -185,7 +185,7 @@ def draw_reproduction(folder: Path) -> None:
     from clickbandit.experiments.results import load_results
     from clickbandit.report.claims import discussion_claims, paper_claims
     from clickbandit.report.pages.reproduction import write_reproduction
-    from clickbandit.report.tables import print_claims, print_results
+    from clickbandit.report.tables import print_claims, print_notes, print_results
 
     results = load_results(folder)
     settings = results.manifest["settings"]
@@ -204,6 +204,7 @@ def draw_reproduction(folder: Path) -> None:
         folder, results.table, results.queries, told, discussion=discussion.table if discussion else None
     )
     print_results(results.table)
+    print_notes()
     print_claims(claims)
     if settings["scale"] != "paper" and any(claim.holds is None for claim in claims):
         print("What is not shown takes --scale paper.")

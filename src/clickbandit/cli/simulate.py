@@ -17,7 +17,6 @@ from clickbandit.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from clickbandit.experiments.plan import Plan
     from clickbandit.experiments.results import Record
 
 POLICIES = ("batchrank", "cascade-kl-ucb", "ranked-exp3")
@@ -55,6 +54,8 @@ def simulate(
     drift: options.Drift = None,
     flip: options.Flip = 0.0,
     method: options.Method = "auto",
+    against: options.Against = "clicks",
+    until_settled: options.UntilSettled = False,
     seed: options.Seed = 1,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
@@ -75,6 +76,7 @@ def simulate(
         tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch,
     ):
         from clickbandit.experiments.comparison import SIMULATION
+        from clickbandit.experiments.results import settled_steps
 
         if out is not None and out == report:
             raise InputError(f"--out and --report must be different, found {out} twice")
@@ -93,16 +95,17 @@ def simulate(
                 raise
             results = show(folder.records, as_json)
             pages = [report_file, out / PAGE if out and not table else None]
-            _write(results, plan, table_file, [page for page in pages if page])
+            made = {**plan.settings, "horizon": plan.units[0].horizon, "method": plan.units[0].method}
+            made["settled"] = settled_steps(folder.records)
+            _write(results, made, table_file, [page for page in pages if page])
         if table:
             shutil.rmtree(place)
     for path in filter(None, () if as_json else (out, report)):
         print(f"written: {path}")
 
 
-def _write(results: "pa.Table", plan: "Plan", table: Path | None, pages: Sequence[Path]) -> None:
+def _write(results: "pa.Table", made: Mapping[str, Any], table: Path | None, pages: Sequence[Path]) -> None:
     """Write the results as a table and as pages, with how they were made."""
-    made = {**plan.settings, "horizon": plan.units[0].horizon, "method": plan.units[0].method}
     draw_simulation(results, made, pages)
     if table:
         write_parquet(results.replace_schema_metadata({_SETTINGS: json.dumps(made)}), table)
@@ -112,8 +115,8 @@ def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":
     """Print what came out, as a table or as JSON; all of it by run and window."""
     import pyarrow as pa
 
-    from clickbandit.experiments.results import ns_a_step, traces_of
-    from clickbandit.report.tables import print_results
+    from clickbandit.experiments.results import ns_a_step, settled_steps, traces_of
+    from clickbandit.report.tables import print_notes, print_results
 
     traces = traces_of(records)
     tables = [trace.to_table() for trace in traces]
@@ -121,6 +124,7 @@ def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":
         print(json.dumps({"results": [trace.summary().to_dict() for trace in traces]}, indent=1))
     elif traces:
         print_results(pa.concat_tables(tables), ns_a_step(records))
+        print_notes(traces[0].against, settled_steps(records), len(records))
     else:
         print("nothing was finished")
     return pa.concat_tables(tables) if tables else None
@@ -138,11 +142,13 @@ def draw_simulation(table: "pa.Table", settings: Mapping[str, Any], pages: Seque
 def redraw_folder(folder: Path) -> None:
     """Draw what `simulate` left in a folder again."""
     from clickbandit.experiments.results import load_results
-    from clickbandit.report.tables import print_results
+    from clickbandit.report.tables import noted, print_notes, print_results
 
     results = load_results(folder)
+    settings = {**results.manifest["settings"], "settled": results.settled}
     print_results(results.table, results.ns_a_step)
-    draw_simulation(results.table, results.manifest["settings"], [folder / PAGE])
+    print_notes(*noted(results.table, settings))
+    draw_simulation(results.table, settings, [folder / PAGE])
     print(f"report: {folder / PAGE}")
 
 
@@ -151,7 +157,7 @@ def redraw_table(path: Path, force: bool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from clickbandit.report.tables import print_results
+    from clickbandit.report.tables import noted, print_notes, print_results
     from clickbandit.simulation.trace import COLUMNS
 
     try:
@@ -167,6 +173,7 @@ def redraw_table(path: Path, force: bool) -> None:
     page = path.with_suffix(".html")
     with output(page, force) as page_file:
         print_results(table)
+        print_notes(*noted(table, settings))
         assert page_file is not None
         draw_simulation(table, settings, [page_file])
     print(f"report: {page}")

@@ -72,7 +72,10 @@ def _run_unit(unit: Unit, users: ClickModel, expected: dict[str, str]) -> Outcom
     problem = _problem(unit.first, users)
     with _compiling:  # a worker's threads must not compile the same code twice; compiled, this takes no time
         Run(problem).advance(0)
-    return simulate_run(unit.run, problem, unit.seed, window_ends(unit.steps), lambda steps: None, Event())
+    windows = window_ends(unit.steps)
+    return simulate_run(
+        unit.run, problem, unit.seed, windows, lambda steps: None, Event(), unit.until_settled
+    )
 
 
 @lru_cache(maxsize=10_000)

@@ -92,7 +92,7 @@ def plan_comparison(
     ]
     plan = Plan(queries, units)
     learning = {policy: parse_policy(policy) for policy in field.policies if policy not in YARDSTICKS}
-    told = ("steps", "runs", "positions", "seed", "drift", "delay", "flip")
+    told = ("steps", "runs", "positions", "seed", "drift", "delay", "flip", "against", "until_settled")
     settings = {
         "kind": kind,
         "queries": input,

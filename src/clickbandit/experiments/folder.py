@@ -89,6 +89,7 @@ class Folder:
             "clicks": outcome.clicks.tolist(),
             "final_list": outcome.final_list,
             "seconds": outcome.seconds,
+            "settled": outcome.settled,
         }
         line = line_of(record)
         with self._one_at_a_time, writing(self.path / LOG):
@@ -117,11 +118,20 @@ class Folder:
                 f"{MANIFEST}: give another folder"
             )
 
+    def _refuse_other_streams(self, expected: str, found: str) -> None:
+        if found != expected:
+            raise InputError(
+                f"{self.path} holds runs whose random numbers were drawn in another way (streams {found}, now "
+                f"{expected}), which new runs must not be mixed with: {WHAT_TO_DO}"
+            )
+
     def _begin(self, restart: bool) -> None:
         """Write the manifest, or see that the one that is there is of this plan."""
         manifest = describe(self.plan)
         if (self.path / MANIFEST).exists() and not restart:
-            told = differences(manifest, read_manifest(self.path))
+            found = read_manifest(self.path)
+            self._refuse_other_streams(manifest["versions"]["streams"], found["versions"].get("streams", "1"))
+            told = differences(manifest, found)
             if told:
                 raise InputError(
                     f"{self.path} holds the results of another experiment ({some(told)}): {WHAT_TO_DO}"

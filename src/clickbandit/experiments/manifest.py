@@ -33,7 +33,7 @@ def describe(plan: Plan) -> dict[str, Any]:
 def describe_units(identities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How many units there are, and which values each of their fields has, in order of appearance."""
     names = [field.name for field in fields(Unit)]
-    values = {name: list(dict.fromkeys(identity[name] for identity in identities)) for name in names}
+    values = {name: list(dict.fromkeys(identity.get(name) for identity in identities)) for name in names}
     return {"number": len(identities), **values}
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from clickbandit.click_models.base import ClickModel
 from clickbandit.errors import InputError
 from clickbandit.policies.base import parse_policy
-from clickbandit.queries import Query
+from clickbandit.queries import Against, Query
 from clickbandit.simulation.outcome import Outcome, check_steps
 from clickbandit.simulation.run import Method, Problem
 
@@ -32,6 +32,10 @@ class Conditions:
     flip: float = 0.0
     """The share of clicks that are seen inverted."""
     method: Method = "auto"
+    against: Against = "clicks"
+    """The list that regret is against."""
+    until_settled: bool = False
+    """Whether runs end when their list is settled."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Unit:
     drift: tuple[int, ...] = ()
     flip: float = 0.0
     method: Method = "auto"
+    against: Against = "clicks"
+    until_settled: bool = False
 
     @property
     def name(self) -> tuple[str, str, str, int]:
@@ -177,6 +183,7 @@ def problem_of(unit: Unit, users: ClickModel) -> Problem:
         drift=unit.drift,
         flip=unit.flip,
         method=unit.method,
+        against=unit.against,
     )
 
 

@@ -19,8 +19,8 @@ QUERIES, LOG = "queries.json", "runs.log"
 WHAT_TO_DO = "give another folder, or start anew with --restart, which throws them away"
 Record = dict[str, Any]
 """A line of the log: `unit`, what was run; `regret` and `clicks`, a step, by window; `final_list`, what the policy
-would show if it stopped exploring (not in older logs); `seconds`, the time on a core, which is no result and in no
-table of them."""
+would show if it stopped exploring; `settled`, the last step of a run that ended early because its list was settled
+(these two not in older logs); `seconds`, the time on a core, which is no result and in no table of them."""
 
 
 class Results(NamedTuple):
@@ -32,6 +32,8 @@ class Results(NamedTuple):
     manifest: dict[str, Any]
     ns_a_step: dict[tuple[str, str], float]
     """For each model and policy, how many nanoseconds on a core a step took where it was run: others each time."""
+    settled: Sequence[int] = ()
+    """The last steps of the runs that ended early because their list was settled."""
 
 
 def load_results(path: str | Path) -> Results:
@@ -56,7 +58,9 @@ def load_results(path: str | Path) -> Results:
     if digest_of(record["unit"] for record in by_name.values()) != manifest["plan"]:
         raise InputError(misfit(folder, records, manifest))
     finished = list(by_name.values())
-    return Results(table_of(finished, manifest), queries, manifest, ns_a_step(finished))
+    return Results(
+        table_of(finished, manifest), queries, manifest, ns_a_step(finished), settled_steps(finished)
+    )
 
 
 def name_of(record: Record) -> tuple[Any, ...]:
@@ -107,9 +111,16 @@ def traces_of(records: Sequence[Record]) -> list[Trace]:
             clicks=np.array([record["clicks"] for record in mine]),
             final_lists=[record.get("final_list", []) for record in mine],
             seconds=sum(record["seconds"] for record in mine),
+            against=mine[0]["unit"].get("against", "clicks"),
+            settled=[record.get("settled") for record in mine],
         )
         for (policy, model, query), mine in groups.items()
     ]
+
+
+def settled_steps(records: Sequence[Record]) -> list[int]:
+    """The last steps of the runs that ended early because their list was settled."""
+    return [record["settled"] for record in records if record.get("settled")]
 
 
 def ns_a_step(records: Sequence[Record]) -> dict[tuple[str, str], float]:
@@ -118,5 +129,6 @@ def ns_a_step(records: Sequence[Record]) -> dict[tuple[str, str], float]:
     for record in records:
         unit = record["unit"]
         seconds, steps = totals.get((unit["model"], unit["policy"]), (0.0, 0))
-        totals[unit["model"], unit["policy"]] = seconds + record["seconds"], steps + unit["steps"]
+        taken = record.get("settled") or unit["steps"]
+        totals[unit["model"], unit["policy"]] = seconds + record["seconds"], steps + taken
     return {key: 1e9 * seconds / steps for key, (seconds, steps) in totals.items()}

@@ -69,7 +69,9 @@ def run_jobs(
                 Run(problem).advance(0)
                 schedule.compiled(number)
             windows = window_ends(unit.steps)
-            outcome = simulate_run(unit.run, problem, unit.seed, windows, tell, schedule.stopped)
+            outcome = simulate_run(
+                unit.run, problem, unit.seed, windows, tell, schedule.stopped, unit.until_settled
+            )
             with keeping:
                 if outcome is not None and not closed.is_set():
                     keep(number, outcome)  # here: Ctrl-C interrupts the main thread alone, and never this

@@ -9,6 +9,7 @@ from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Job, Unit
 from clickbandit.experiments.run import run_jobs
 from clickbandit.progress import progress_bar
+from clickbandit.queries import Against
 from clickbandit.simulation.arguments import PolicyLike, Users, whole
 from clickbandit.simulation.drift import Change
 from clickbandit.simulation.outcome import Outcome, Progress, check_steps, window_ends
@@ -36,6 +37,8 @@ class Options(TypedDict, total=False):
     drift: Sequence[Change]
     flip: float
     method: Method
+    against: Against
+    until_settled: bool
     query: str
     threads: int | None
 
@@ -63,6 +66,8 @@ def simulate(
     drift: Sequence[Change] = (),
     flip: float = 0.0,
     method: Method = "auto",
+    against: Against = "clicks",
+    until_settled: bool = False,
     query: str = "",
     threads: int | None = None,
 ) -> Trace | list[Trace]:
@@ -72,17 +77,24 @@ def simulate(
     a list of traces. `model` is a click model, or a query that has only one. Steps may be written as 1e6.
 
     `horizon` is the number of steps that the policy is tuned for (by default all of them); the feedback to step t
-    is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run.
+    is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run. In each
+    run all policies meet the same users, and items are numbered by chance; traces have the numbers of the model.
 
-    `drift` has the steps after which users change: a step alone shuffles the items, the same for all policies and runs
-    of a seed; (step, model) names the users from then on. Regret is against the best list of the users at hand; what
+    `drift` has the steps after which users change: a step alone shuffles the items, anew in each run and the same for
+    all policies; (step, model) names the users from then on. Regret is against the best list of the users at hand; what
     policies are told of users is of those at the start. `flip` is the share of clicks, and of missing clicks, that
     are seen inverted; regret is by the users' own clicks.
 
     With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
     up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is
     quicker. By leaps the regret is the mean over the orders in which the policy would have shuffled the items, without
-    the noise of those that happened. Ctrl-C raises a KeyboardInterrupt whose `traces` hold the runs that were finished.
+    the noise of those that happened.
+
+    Regret is `against` the list with the most expected clicks ("clicks"), or that of the items by decreasing attraction
+    ("attraction"). With `until_settled` a run ends once the list that its policy would show has been the same for a
+    fifth of all steps; the steps that are left count with the mean regret and clicks of the last tenth, and
+    `trace.settled` says where it ended. Ctrl-C raises a KeyboardInterrupt whose `traces` hold the runs that were
+    finished.
 
     >>> from clickbandit import BatchRank, PositionBasedModel
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
@@ -105,8 +117,9 @@ def simulate(
             drift=drift,
             flip=flip,
             method=method,
+            against=against,
         )
-        tasks.append(Task(one if isinstance(one, str) else str(problem.policy), problem))
+        tasks.append(Task(one if isinstance(one, str) else str(problem.policy), problem, until_settled))
     with progress_bar(steps * runs * len(tasks), "simulating") as advance:
         traces = simulate_all(tasks, steps=steps, runs=runs, seed=seed, threads=threads, progress=advance)
     return traces if policies is policy else traces[0]
@@ -117,6 +130,7 @@ class Task(NamedTuple):
 
     policy: str
     problem: Problem
+    until_settled: bool = False
 
 
 def simulate_all(
@@ -164,6 +178,8 @@ def _unit(task: Task, run: int, steps: int, seed: int) -> Unit:
         delay=problem.delay,
         drift=tuple(drift.after for drift in problem.drift),
         flip=problem.flip,
+        against=problem.against,
+        until_settled=task.until_settled,
     )
 
 
@@ -178,4 +194,6 @@ def _trace(task: Task, steps: int, outcomes: list[Outcome]) -> Trace:
         clicks=np.array([outcome.clicks for outcome in outcomes]),
         final_lists=[outcome.final_list for outcome in outcomes],
         seconds=sum(outcome.seconds for outcome in outcomes),
+        against=task.problem.against,
+        settled=[outcome.settled for outcome in outcomes],
     )

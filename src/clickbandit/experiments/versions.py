@@ -7,14 +7,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import clickbandit
+from clickbandit.randomness import STREAMS
 
-SOURCES = ("compiling", "bounds.py", "enumeration.py", "policies", "click_models", "simulation", "leaps")
+SOURCES = (
+    *("compiling", "bounds.py", "enumeration.py", "policies", "click_models", "simulation", "leaps"),
+    *("queries.py", "randomness.py"),
+)
 """What is simulated."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of all that the numbers depend on; `code` is a hash of the sources that are simulated."""
+    """The versions of all that the numbers depend on; `code` is a hash of the sources that are simulated, and `streams`
+    says how random numbers are drawn from seeds."""
     package = Path(str(clickbandit.__file__)).parent
     digest = sha256()
     for name in SOURCES:
@@ -27,4 +32,5 @@ def versions() -> dict[str, str]:
         "numpy": version("numpy"),
         "numba": version("numba"),
         "python": platform.python_version(),
+        "streams": str(STREAMS),
     }

@@ -8,10 +8,11 @@ import hashlib
 import importlib.util
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
@@ -118,6 +119,10 @@ class Policy(Documented):
     def compiled(self) -> bool:
         """Whether the algorithm is written as kernels; a plain Python policy runs too, only slower."""
         return is_compiled(self.algorithm.rank) and is_compiled(self.algorithm.update)
+
+    def renumbered(self, number_of: Sequence[int]) -> Self:
+        """The same policy where item i is called `number_of[i]`; those whose settings name items must say how."""
+        return self
 
     def start(self, n_items: int, n_positions: int, *, horizon: int, **knowledge: Any) -> Any:
         """The state before the first step; what is told here is in the place of a setting of the same name."""

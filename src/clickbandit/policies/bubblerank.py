@@ -22,8 +22,9 @@ half of the draws); for the last position first which challenger, of those in in
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -244,7 +245,7 @@ class BubbleRank(Policy):
 
     base: str = ""
     """The list to start from, as item numbers from 0 with slashes (2/0/1), the others behind in their order; without
-    it, the order of the items."""
+    it, the order of the items, which in simulations is random."""
     power: float = 4.0
     """How sure a change must be: delta is T to the minus this power."""
 
@@ -252,3 +253,7 @@ class BubbleRank(Policy):
         super().__post_init__()
         if not 0 < self.power < math.inf:
             raise InputError(f"bubblerank: power must be a positive number, not {self.power}")
+
+    def renumbered(self, number_of: Sequence[int]) -> Self:
+        base = read_base(self.base, len(number_of))
+        return replace(self, base="/".join(str(number_of[item]) for item in base))

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clickbandit.intervals import student_quantile
-from clickbandit.report.statistics import units, whole_runs
+from clickbandit.intervals import mean_of_strata
+from clickbandit.report.statistics import curves, units, whole_runs
 from clickbandit.report.styles import Look, looks
 
 Row = dict[str, Any]
@@ -30,18 +30,18 @@ _DEEPEST = 1e-4  # of the highest regret: what is below has no place in the pict
 
 def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> list[Row]:
     """For each of these and each step: the regret a step, averaged over queries, with its 95% interval over runs."""
-    groups = [*by, "step"]
-    runs = whole_runs(table).group_by([*groups, "run"], use_threads=False).aggregate([("regret", "mean")])
-    spread = pc.VarianceOptions(ddof=1, min_count=2)
-    means = runs.group_by(groups, use_threads=False).aggregate(
-        [("regret_mean", "mean"), ("regret_mean", "stddev", spread), ("run", "count")]
-    )
     rows = []
-    for row in means.sort_by([(name, "ascending") for name in groups]).to_pylist():
-        mean, n = row.pop("regret_mean_mean"), row.pop("run_count")
-        deviation = row.pop("regret_mean_stddev") or 0.0
-        radius = student_quantile(n - 1) * deviation / n**0.5 if n > 1 else 0.0
-        rows.append({**row, "mean": mean, "low": mean - radius, "high": mean + radius, "runs": n})
+    for (policy, model), mine in sorted(curves(whole_runs(table)).items()):
+        names = {"policy": policy, "model": model}
+        parts = [(names, mine.regret)]
+        if "query" in by:
+            parts = [
+                ({**names, "query": query}, mine.regret[i : i + 1]) for i, query in enumerate(mine.queries)
+            ]
+        for name, regret in parts:
+            for window, step in enumerate(mine.steps.tolist()):
+                interval = mean_of_strata(regret[:, :, window])
+                rows.append({**name, "step": step, **interval._asdict(), "runs": regret.shape[1]})
     return rows
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.intervals import mean_interval
+from clickbandit.intervals import mean_of_strata
 from clickbandit.report.charts import (
     STEPS_AXIS,
     Row,
@@ -42,15 +42,13 @@ def total_curves(table: pa.Table, points: int = 50) -> list[Row]:
     interval over runs."""
     rows = []
     for (policy, model), mine in curves(table).items():
-        runs = mine.cumulative.mean(axis=0)
+        cumulative = mine.cumulative
         windows = len(mine.steps)
         some = np.unique(np.linspace(0, windows - 1, min(windows, points)).round().astype(int))
         for window in some:
-            interval = mean_interval(runs[:, window], least=0)
-            step = int(mine.steps[window])
-            rows.append(
-                {"policy": policy, "model": model, "step": step, "runs": len(runs), **interval._asdict()}
-            )
+            interval = mean_of_strata(cumulative[:, :, window])
+            names = {"policy": policy, "model": model, "step": int(mine.steps[window])}
+            rows.append({**names, "runs": cumulative.shape[1], **interval._asdict()})
     return rows
 
 
@@ -192,6 +190,8 @@ def times_text(times: float) -> str:
     >>> [times_text(times) for times in (1.0, 2.345, 23.45, 1234.5)]
     ['1.0', '2.3', '23', '1,234']
     """
+    if math.isnan(times):
+        return "-"
     return f"{times:.1f}" if times < 9.95 else f"{times:,.0f}"
 
 

@@ -4,22 +4,25 @@ On each click model policies are ranked by their mean regret. Models differ in h
 over all of them a policy is measured by how many times the least regret it has on each: **overall** by the geometric
 mean of these, and **in the worst case** by the largest. The least regret is that of the best policy which is told
 nothing of the users but their clicks.
+
+All policies meet the same users, so two of them are compared by the differences of their runs, and are not
+distinguishable where the 95% interval of the mean difference has 0 in it.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from clickbandit.intervals import Interval
-from clickbandit.queries import Query, best_list
-from clickbandit.report.statistics import totals, units
+from clickbandit.intervals import Interval, mean_of_strata
+from clickbandit.queries import Against, Query, reference_list
+from clickbandit.report.statistics import Regrets, paired_difference, totals, units
 
 NEAR = 0.01
 """A run ends near the best list if it loses no more than this share of the best reward in its last window."""
-_TINY = 1e-12  # to divide by where there is no regret at all
+_TINY = 1e-9  # to divide by where there is no regret at all
 
 
 class Place(NamedTuple):
@@ -32,10 +35,17 @@ class Place(NamedTuple):
     regret: Interval
     """Over all steps: the mean over queries, with its 95% interval over runs."""
     times: float
-    """How many times the least regret on this model it is."""
+    """How many times the least regret on this model it is; not a number where the least is below 0."""
     near: float
     """The share of runs, on all queries, that end near the best list."""
     runs: int
+    tail: float
+    """The 90th percentile of the regret, of the runs on all queries."""
+    losing: float
+    """The share of runs, on all queries, that lose."""
+    regrets: Regrets
+    more: Interval | None = None
+    """How much more regret than the least it is; None for the least itself, and where there are too few runs."""
 
 
 class Standing(NamedTuple):
@@ -51,6 +61,9 @@ class Standing(NamedTuple):
     worst: float
     """The largest of them."""
     worst_model: str
+    beyond: Interval | None = None
+    """Their geometric mean in times that of the best overall, with its 95% interval; None for the best itself, and
+    where there are too few runs or no regret."""
 
 
 def places(
@@ -58,6 +71,7 @@ def places(
     queries: Sequence[Query],
     positions: int,
     *,
+    against: Against = "clicks",
     yardsticks: Collection[str] = (),
     told: Collection[str] = (),
 ) -> list[Place]:
@@ -65,9 +79,20 @@ def places(
 
     Policies in `told` know more of the users than their clicks.
     """
-    near = _near(table, queries, positions)
+    near = _near(table, queries, positions, against)
     found = [
-        Place(total.model, total.policy, None, total.regret, 0.0, near[total.model, total.policy], total.runs)
+        Place(
+            total.model,
+            total.policy,
+            None,
+            total.regret,
+            0.0,
+            near[total.model, total.policy],
+            total.runs,
+            total.tail,
+            total.losing / len(total.regrets),
+            total.regrets,
+        )
         for total in totals(table)
     ]
     return placed(found, yardsticks=yardsticks, told=told)
@@ -85,20 +110,26 @@ def placed(
         mine.sort(key=lambda place: (place.policy in yardsticks, place.regret.mean))
         learning = [place for place in mine if place.policy not in yardsticks]
         equal = [place for place in learning if place.policy not in told] or learning or mine
-        least = max(min(place.regret.mean for place in equal), _TINY)
+        best = min(equal, key=lambda place: place.regret.mean)
+        least = max(best.regret.mean, _TINY) if best.regret.mean > -_TINY else math.nan
         for rank, place in enumerate(mine, 1):
             ranked = rank if place in learning else None
-            result.append(place._replace(rank=ranked, times=place.regret.mean / least))
+            more = None if place is best else paired_difference(place.regrets, best.regrets)
+            result.append(place._replace(rank=ranked, times=place.regret.mean / least, more=more))
     return result
 
 
-def _near(table: pa.Table, queries: Sequence[Query], positions: int) -> dict[tuple[str, str], float]:
+def _near(
+    table: pa.Table, queries: Sequence[Query], positions: int, against: Against
+) -> dict[tuple[str, str], float]:
     """For each model and policy, the share of runs that end near the best list."""
     by_name = {query.query: query for query in queries}
     finished = units(table)
     pairs = zip(finished["model"].to_pylist(), finished["query"].to_pylist(), strict=True)
     # users who drift only change their minds about which item is which, and the best reward stays the same
-    best = np.array([best_list(by_name[query].model(model), positions)[1] for model, query in pairs])
+    best = np.array(
+        [reference_list(by_name[query].model(model), positions, against)[1] for model, query in pairs]
+    )
     near = (finished["last_regret"].to_numpy() <= NEAR * best).astype(float)
     shares = finished.append_column("near", pa.array(near))
     shares = shares.group_by(["model", "policy"], use_threads=False).aggregate([("near", "mean")])
@@ -106,7 +137,11 @@ def _near(table: pa.Table, queries: Sequence[Query], positions: int) -> dict[tup
 
 
 def standings(found: Sequence[Place]) -> list[Standing]:
-    """The policies from the best overall to the worst; then those that were not run on every model, then yardsticks."""
+    """The policies from the best overall to the worst; then those that were not run on every model, then yardsticks.
+
+    Models on which the least regret is below 0 do not count: there are no multiples of that.
+    """
+    found = [place for place in found if not math.isnan(place.times)]
     models = dict.fromkeys(place.model for place in found)
     by_policy: dict[str, dict[str, Place]] = {}
     for place in found:
@@ -123,10 +158,36 @@ def standings(found: Sequence[Place]) -> list[Standing]:
         return yardstick, len(standing.times) < len(models), standing.mean
 
     unranked.sort(key=order)
+    best = by_policy[unranked[0].policy] if unranked else {}
     return [
-        standing if any(order(standing)[:2]) else standing._replace(rank=rank)
+        standing
+        if any(order(standing)[:2])
+        else standing._replace(rank=rank, beyond=_beyond(by_policy[standing.policy], best))
         for rank, standing in enumerate(unranked, 1)
     ]
+
+
+def _beyond(one: Mapping[str, Place], best: Mapping[str, Place]) -> Interval | None:
+    """How many times another's regret a policy has, in the geometric mean over models.
+
+    The logarithm of a mean moves, to first order, by its values over itself; so by these the interval of a difference
+    of logarithms is that of a mean over models and queries.
+    """
+    if one is best or any(place.regret.mean <= _TINY for place in (*one.values(), *best.values())):
+        return None
+    strata: dict[tuple[str, str], list[float]] = {}
+    logarithms = []
+    for model, mine in one.items():
+        other = best[model]
+        logarithms.append(math.log(mine.regret.mean / other.regret.mean))
+        for (query, run), regret in mine.regrets.items():
+            if (query, run) in other.regrets:
+                change = regret / mine.regret.mean - other.regrets[query, run] / other.regret.mean
+                strata.setdefault((model, query), []).append(change)
+    if not strata or min(map(len, strata.values())) < 2:
+        return None
+    mean, moved = float(np.mean(logarithms)), mean_of_strata([*strata.values()])
+    return Interval(*(math.exp(mean + bound - moved.mean) for bound in moved))
 
 
 def best_overall(found: Sequence[Standing]) -> Standing | None:
@@ -148,11 +209,13 @@ def verdict(found: Sequence[Standing]) -> list[str]:
     overall, safest = best_overall(found), best_in_the_worst_case(found)
     if overall is None or safest is None:
         return []
+    equal = [one.policy for one in found if one.beyond and one.beyond.low <= 1 <= one.beyond.high]
+    rivals = f"; not distinguishable from {', '.join(equal)}" if equal else ""
     if len(overall.times) == 1:
-        return [f"The least regret: {overall.policy}"]
+        return [f"The least regret: {overall.policy}{rivals}"]
     return [
         f"Best overall: {overall.policy}, with {overall.mean:.2f} times the least regret on a model, in the geometric "
-        f"mean over {len(overall.times)} models",
+        f"mean over {len(overall.times)} models{rivals}",
         f"Best in the worst case: {safest.policy}, with at most {safest.worst:.2f} times the least regret, in "
         f"{safest.worst_model}",
     ]

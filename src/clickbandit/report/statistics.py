@@ -1,6 +1,7 @@
 """Results as numbers, the same in the terminal and on a page: totals by policy and click model, and whole curves."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,9 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
-from clickbandit.intervals import Interval, mean_interval
+from clickbandit.intervals import Interval, mean_of_strata
+from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
+
+_ROUNDING = 1e-9  # of a regret over all steps
 
 # --- totals -------------------------------------------------------------------------------------------------
+
+
+Regrets = Mapping[tuple[str, int], float]
+"""By query and run: the regret over all steps."""
 
 
 class Total(NamedTuple):
@@ -26,33 +34,86 @@ class Total(NamedTuple):
     """A step, in the last window."""
     clicks: Interval
     """A step."""
+    losing: int
+    """How many runs lose, of those on all queries."""
+    regrets: Regrets
+
+    @property
+    def tail(self) -> float:
+        """The 90th percentile of the regret over all steps, of all runs on all queries."""
+        return float(np.quantile([*self.regrets.values()], TAIL))
 
 
 def totals(table: pa.Table) -> list[Total]:
     """What came out for each policy and model, in the order of the results.
 
-    The queries are given and the runs are drawn, so a run's value is its mean over the queries that all runs have.
+    The queries are given and the runs on each are drawn, so the intervals are for the mean over these queries.
     """
-    found = []
     finished = units(whole_runs(table))
-    for model, policy in dict.fromkeys(
-        zip(finished["model"].to_pylist(), finished["policy"].to_pylist(), strict=True)
-    ):
-        mine = finished.filter((pc.field("model") == model) & (pc.field("policy") == policy))
-        runs, run = np.unique(mine["run"].to_numpy(), return_inverse=True)
-        queries = mine.num_rows // len(runs)
-        means = (
-            np.bincount(run, mine[name].to_numpy()) / queries for name in ("regret", "last_regret", "clicks")
-        )
-        found.append(
-            Total(model, policy, queries, len(runs), *(mean_interval(mean, least=0) for mean in means))
-        )
-    return found
+    pairs = zip(finished["model"].to_pylist(), finished["policy"].to_pylist(), strict=True)
+    return [_total(finished, model, policy) for model, policy in dict.fromkeys(pairs)]
+
+
+def _total(finished: pa.Table, model: str, policy: str) -> Total:
+    mine = finished.filter((pc.field("model") == model) & (pc.field("policy") == policy))
+    query = numbered(mine, "query")
+    by_query = [query == number for number in np.unique(query)]
+
+    def interval(name: str, least: float) -> Interval:
+        return mean_of_strata([mine[name].to_numpy()[rows] for rows in by_query], least)
+
+    regret = mine["regret"].to_numpy()
+    least = 0.0 if regret.min() >= -_ROUNDING else -math.inf  # below 0 against a list that is not the best
+    names = zip(mine["query"].to_pylist(), mine["run"].to_pylist(), strict=True)
+    return Total(
+        model=model,
+        policy=policy,
+        queries=len(by_query),
+        runs=mine.num_rows // len(by_query),
+        regret=interval("regret", least),
+        last_regret=interval("last_regret", least),
+        clicks=interval("clicks", 0.0),
+        losing=int((mine["late_regret"].to_numpy() > LOSING).sum()),
+        regrets=dict(zip(names, regret.tolist(), strict=True)),
+    )
+
+
+def paired_difference(one: Regrets, other: Regrets) -> Interval | None:
+    """How much more regret one policy has than another, from the runs that both have: there they met the same users.
+
+    None if these are too few for an interval.
+    """
+    by_query: dict[str, list[float]] = {}
+    for (query, run), regret in one.items():
+        if (query, run) in other:
+            by_query.setdefault(query, []).append(regret - other[query, run])
+    if not by_query or min(map(len, by_query.values())) < 2:
+        return None
+    return mean_of_strata([*by_query.values()])
+
+
+def beyond_the_least(found: Sequence[Total]) -> dict[tuple[str, str], Interval | None]:
+    """By model and policy, how much more regret than the least on the model it has; None for the least itself."""
+    best: dict[str, Total] = {}
+    for total in found:
+        if total.model not in best or total.regret.mean < best[total.model].regret.mean:
+            best[total.model] = total
+    return {
+        (total.model, total.policy): None
+        if total is best[total.model]
+        else paired_difference(total.regrets, best[total.model].regrets)
+        for total in found
+    }
+
+
+def distinguishable(difference: Interval) -> bool:
+    """Whether a difference is one, for all that is known."""
+    return not difference.low <= 0 <= difference.high
 
 
 def units(table: pa.Table) -> pa.Table:
     """A row for each policy, model, query and run: its steps, the regret of them all and that of a step in the
-    last window, and the clicks a step."""
+    last window and in the last tenth of the steps, and the clicks a step."""
     key = numbered(table, "policy", "model", "query", "run")
     step = table["step"].to_numpy()
     order = np.lexsort((step, key))
@@ -62,11 +123,15 @@ def units(table: pa.Table) -> pa.Table:
     size[first] = step[order][first]
     steps = step[order][last]
     regret, clicks = (table[name].to_numpy()[order] for name in ("regret", "clicks"))
+    late_size = size * np.concatenate(
+        [last_tenth(step[order][begin : end + 1]) for begin, end in zip(first, last, strict=True)]
+    )
     rows = table.select(["policy", "model", "query", "run"]).take(order[first])
     for name, values in {
         "steps": steps,
         "regret": np.add.reduceat(regret * size, first),
         "last_regret": regret[last],
+        "late_regret": np.add.reduceat(regret * late_size, first) / np.add.reduceat(late_size, first),
         "clicks": np.add.reduceat(clicks * size, first) / steps,
     }.items():
         rows = rows.append_column(name, pa.array(values))

@@ -9,12 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from clickbandit.intervals import Interval
+from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
-from clickbandit.report.statistics import totals
+from clickbandit.report.statistics import beyond_the_least, distinguishable, totals, units
+from clickbandit.simulation.outcome import LOSING
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
     """The results of a simulation: means over queries, with 95% intervals over runs, and what a step took."""
+    found = totals(table)
+    more = beyond_the_least(found)
     print_table(
         [
             {
@@ -22,13 +26,57 @@ def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | 
                 "policy": total.policy,
                 "regret": f"{total.regret.mean:,.0f}",
                 "95% interval": span(total.regret) if total.runs > 1 else "-",
+                MORE: difference_text(more[total.model, total.policy]),
+                TAIL_NAME: f"{total.tail:,.0f}",
+                "losing": f"{total.losing / len(total.regrets):.0%}",
                 "last regret/step": f"{total.last_regret.mean:.2g}",
                 "clicks/step": f"{total.clicks.mean:.4f}",
             }
             | ({"ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}"} if ns_a_step else {})
-            for total in totals(table)
+            for total in found
         ]
     )
+
+
+MORE, TAIL_NAME = "more than the least", "90th percentile"
+
+
+def notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 0) -> list[str]:
+    """What readers of tables must know, in sentences: what regret is against, what columns mean that do not say so
+    themselves, and how many of all runs ended early because their list was settled, after how many steps."""
+    told = [
+        f"Regret is against {AGAINST[against]}",
+        f"{MORE.capitalize()} is the 95% interval of the difference to the least regret, on the same users",
+        f"Losing are runs whose regret is above {LOSING:g} a step in the last tenth of their steps",
+    ]
+    if settled:
+        told.append(
+            f"{len(settled):,} of {runs:,} runs ended early, when their list was settled, after "
+            f"{sum(settled) / len(settled):,.0f} steps in the mean: the rest counts as their last tenth did"
+        )
+    return told
+
+
+def noted(results: pa.Table, settings: Mapping[str, Any]) -> tuple[Against, Sequence[int], int]:
+    """What `notes` needs, of a simulation."""
+    return settings.get("against", "clicks"), settings.get("settled", ()), units(results).num_rows
+
+
+def print_notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 0) -> None:
+    """The same below a table."""
+    for note in notes(against, settled, runs):
+        print(note)
+
+
+def difference_text(difference: Interval | None) -> str:
+    """A difference of regrets by its interval.
+
+    >>> difference_text(Interval(50.0, 20.4, 79.6)), difference_text(Interval(5.0, -2.0, 12.0)), difference_text(None)
+    ('20 to 80', 'not distinguishable', '-')
+    """
+    if difference is None:
+        return "-"
+    return span(difference) if distinguishable(difference) else "not distinguishable"
 
 
 def print_claims(claims: Sequence[Claim]) -> None:
@@ -92,7 +140,10 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name, value in rows[0].items():
         numeric = str(value)[:1].isdigit()
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
+        width = (
+            max(len(str(row[name])) for row in rows) if numeric else None
+        )  # a heading may have several lines
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", min_width=width)
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     console = Console()

@@ -1,7 +1,5 @@
 """Users that change their minds at set steps: a non-stationary environment."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -45,11 +43,9 @@ def read_drift(changes: Sequence[Change], model: ClickModel, positions: int) -> 
     return tuple(drift)
 
 
-def shuffled(model: ClickModel, seed: int, query: str, after: int) -> ClickModel:
-    """The same users with the items in random order: the same for all policies and runs of a seed.
+def shuffled(model: ClickModel, circumstances: np.random.Generator) -> ClickModel:
+    """The same users with the items in random order.
 
     Each item is now what another one was, in its attraction and all else, so that the best reward stays the same.
     """
-    name = json.dumps(["drift", seed, query, after]).encode()
-    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(name).digest(), "little"))
-    return model.with_items(rng.permutation(model.n_items).tolist())
+    return model.with_items(circumstances.permutation(model.n_items).tolist())

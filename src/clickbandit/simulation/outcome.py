@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
@@ -13,6 +14,10 @@ from clickbandit.simulation.run import MIN_HORIZON, Problem, Run
 
 WINDOWS = 100
 MAX_STEPS = 10**15
+LOSING = 1e-3
+"""A run loses if its regret a step is above this in the last tenth of its steps: it has not learned, or wrongly."""
+TAIL = 0.9
+"""Of the runs have no more regret than what is told as the tail."""
 _QUICK_CALL = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
 _INTERPRETED_CHUNK = 1 << 10
@@ -30,6 +35,8 @@ class Outcome:
     clicks: FloatArray
     final_list: list[int]
     seconds: float
+    settled: int | None = None
+    """The last step, if the run ended before all were taken because its list was settled."""
 
 
 def check_steps(problem: Problem, steps: int) -> None:
@@ -52,10 +59,27 @@ def window_ends(steps: int) -> IntArray:
     return np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
 
 
+def last_tenth(steps: IntArray) -> NDArray[np.bool_]:
+    """Which windows lie in the last tenth of the steps, by the last step of each; at least the last one."""
+    late: NDArray[np.bool_] = 10 * np.append(0, steps[:-1]) >= 9 * steps[-1]
+    late[-1] = True
+    return late
+
+
 def simulate_run(
-    number: int, problem: Problem, seed: int, windows: IntArray, progress: Progress, stop: Event
+    number: int,
+    problem: Problem,
+    seed: int,
+    windows: IntArray,
+    progress: Progress,
+    stop: Event,
+    until_settled: bool = False,
 ) -> Outcome | None:
-    """One run, window by window; None when it was stopped."""
+    """One run, window by window; None when it was stopped.
+
+    With `until_settled` it ends when its list is settled, and the windows that are left have the mean regret and clicks
+    of its last tenth.
+    """
     if stop.is_set():
         return None
     run = Run(problem, seed=seed, run=number)
@@ -64,8 +88,9 @@ def simulate_run(
     started = time.thread_time()
     at_once = 1  # windows to take in one call: more as long as that is too quick to wait for
     chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
+    lists = _Lists(problem, len(windows)) if until_settled else None
     window = 0
-    while window < len(windows):
+    while window < len(windows) and not (lists and lists.settled):
         if stop.is_set():
             return None
         before, call = run.step, time.perf_counter()
@@ -75,8 +100,44 @@ def simulate_run(
         more_regret, more_clicks = run.advance_windows(ends)
         regret[window : window + len(ends)] += more_regret
         clicks[window : window + len(ends)] += more_clicks
-        window += n
-        at_once = 2 * at_once if time.perf_counter() - call < _QUICK_CALL else 1
+        window = min(window + n, len(windows))
+        if lists and n > 0:
+            lists.add(run.step, run.best())
+        elif time.perf_counter() - call < _QUICK_CALL:
+            at_once *= 2
+        else:
+            at_once = 1
         progress(run.step - before)
+    settled = run.step if run.step < windows[-1] else None
+    seconds = time.thread_time() - started
+    progress(int(windows[-1]) - run.step)
+    tenth = slice(window - -(-len(windows) // 10), window)
     sizes = np.diff(windows, prepend=0)
-    return Outcome(number, regret / sizes, clicks / sizes, run.best(), time.thread_time() - started)
+    for values in (regret, clicks):
+        values /= sizes
+        values[window:] = np.average(values[tenth], weights=sizes[tenth])
+    return Outcome(number, regret, clicks, run.best(), seconds, settled)
+
+
+class _Lists:
+    """Whether the list of a run is settled.
+
+    It is when what the policy would show if it stopped exploring has been the same at the end of every window for a
+    fifth of all steps, since the last drift.
+    """
+
+    def __init__(self, problem: Problem, n_windows: int) -> None:
+        self._calm_from = problem.drift[-1].after if problem.drift else 0
+        self._enough = -(-n_windows // 5)
+        self._last: tuple[int, list[int]] = (-1, [])
+        self._same = 0  # windows in a row
+
+    def add(self, step: int, ranking: list[int]) -> None:
+        """What it would show after a step."""
+        before, last = self._last
+        self._same = self._same + 1 if ranking == last and before >= self._calm_from else 0
+        self._last = step, ranking
+
+    @property
+    def settled(self) -> bool:
+        return self._same >= self._enough

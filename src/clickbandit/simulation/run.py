@@ -15,8 +15,8 @@ from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
 from clickbandit.leaps.buffers import make_scratch
 from clickbandit.policies.base import Policy
-from clickbandit.queries import best_list
-from clickbandit.randomness import generators
+from clickbandit.queries import Against, reference_list
+from clickbandit.randomness import STREAMS, circumstances, generators
 from clickbandit.simulation import noise
 from clickbandit.simulation.arguments import PolicyLike, Users, read_policy, read_users, whole
 from clickbandit.simulation.drift import Change, read_drift, shuffled
@@ -44,6 +44,7 @@ class Problem:
         drift: Sequence[Change] = (),
         flip: float = 0.0,
         method: Method = "auto",
+        against: Against = "clicks",
     ) -> None:
         policy = read_policy(policy)
         model, query = read_users(model, query)
@@ -63,16 +64,13 @@ class Problem:
         self.query = query
         self.delay = delay
         self.flip = float(flip)
-        self.best_list, self.best_reward = best_list(model, positions)
+        self.against = against
+        self.best_list, self.best_reward = reference_list(model, positions, against)
         self.drift = read_drift(drift, model, positions)
-        self.params = self._params(model)
         for name in missing_knowledge(policy, model):
             raise InputError(
                 f"{policy.name} must be told the users' {name}, which {model.name} does not have"
             )
-        known = {"best_list": self.best_list, "examination": getattr(model, "examination", None)}
-        self.knowledge = {name: known[name] for name in policy.needs}
-
         can_leap = policy.leaps is not None and delay == 0 and flip == 0
         if method == "leap" and not can_leap:
             why = f" with a delay of {delay}" if delay else " where clicks are inverted" if flip else ""
@@ -109,20 +107,36 @@ class Problem:
                 "run as plain Python)"
             ) from error
 
-    def _params(self, model: ClickModel) -> Any:
-        return noise.Params(model.params, self.flip) if self.flip else model.params
+    def periods(self, numbering: Sequence[int], circumstances: np.random.Generator) -> "list[Period]":
+        """The users of a run that calls item `numbering[i]` of the query i: of the start, and after each drift."""
+        periods = [self._period(self.model.with_items(numbering), self.best_reward)]
+        for _, users in self.drift:
+            if users is None:
+                periods.append(self._period(shuffled(self.model, circumstances), self.best_reward))
+            else:
+                best_reward = reference_list(users, self.positions, self.against)[1]
+                periods.append(self._period(users.with_items(numbering), best_reward))
+        return periods
 
-    def periods(self, seed: int) -> "list[Period]":
-        """The users of a run with this seed: those of the start, and those after each drift."""
-        later = [drift.model or shuffled(self.model, seed, self.query, drift.after) for drift in self.drift]
-        return [
-            Period(model, self._params(model), best_list(model, self.positions)[1])
-            for model in (self.model, *later)
-        ]
+    def _period(self, users: ClickModel, best_reward: float) -> "Period":
+        params = noise.Params(users.params, self.flip) if self.flip else users.params
+        return Period(users, params, best_reward)
 
-    def start(self) -> Any:
-        """The policy's state before the first step."""
-        return self.policy.start(self.model.n_items, self.positions, horizon=self.horizon, **self.knowledge)
+    def start(self, numbering: Sequence[int] = ()) -> Any:
+        """The policy's state before the first step, where item `numbering[i]` of the query is called i; without one,
+        all items are called as they are there."""
+        n_items = self.model.n_items
+        number_of = np.argsort(numbering).tolist() or list(range(n_items))
+        policy, knowledge = self.policy.renumbered(number_of), self.knowledge(number_of)
+        return policy.start(n_items, self.positions, horizon=self.horizon, **knowledge)
+
+    def knowledge(self, number_of: Sequence[int]) -> dict[str, Any]:
+        """What the policy is told of the users, where item i of the query is called `number_of[i]`."""
+        known = {
+            "best_list": [number_of[item] for item in self.best_list],
+            "examination": getattr(self.model, "examination", None),
+        }
+        return {name: known[name] for name in self.policy.needs}
 
     @cached_property
     def loop(self) -> Any:
@@ -172,6 +186,9 @@ def missing_knowledge(policy: Policy, model: ClickModel) -> list[str]:
 class Run:
     """One run of a problem, which goes on as far as it is told to.
 
+    A run has its own numbers for the items, by chance, so that no policy gains by showing low numbers first where it
+    knows nothing. All inside a run is in these numbers: state, users and lists shown; `best` is in the query's.
+
     >>> from clickbandit import CascadeModel, RankedExp3
     >>> problem = Problem(RankedExp3(), CascadeModel(attraction=[0.8, 0.2]), positions=1, horizon=1000)
     >>> run = Run(problem, seed=1)
@@ -185,8 +202,13 @@ class Run:
         self.seed = seed
         self.run = run
         self.step = 0
-        self._periods = problem.periods(seed)
-        self.rng, self.users = generators(seed, problem.query, problem.model.name, str(problem.policy), run)
+        query, model = problem.query, problem.model.name
+        chance = circumstances(seed, query, model, run)
+        self.numbering: list[int] = chance.permutation(problem.model.n_items).tolist()
+        """By the run's number of an item: its number in the query."""
+        self.periods = problem.periods(self.numbering, chance)
+        """The users of the start, and those after each drift."""
+        self.rng, self.users = generators(seed, query, model, str(problem.policy), run)
         n_slots = problem.delay + 1
         memo_size = problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions)
         slots = Slots(
@@ -195,7 +217,7 @@ class Run:
             memos=np.zeros((n_slots, memo_size)),
             probability=np.zeros(problem.positions),
         )
-        self.slots, self.state = set_apart(slots, problem.start())
+        self.slots, self.state = set_apart(slots, problem.start(self.numbering))
         self._scratch = (
             make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
             if problem.leaps
@@ -214,14 +236,14 @@ class Run:
     def advance_windows(self, ends: IntArray) -> tuple[FloatArray, IntArray]:
         """Go on to each of these steps; the expected regret and the number of clicks on the way to each."""
         if not self.problem.drift:
-            return self._advance(self._periods[0], ends)
+            return self._advance(self.periods[0], ends)
         changes = np.array([drift.after for drift in self.problem.drift], np.int64)
         stops = np.union1d(ends, changes[(self.step < changes) & (changes < ends[-1])])
         windows, periods = np.searchsorted(ends, stops), np.searchsorted(changes, stops)
         regret, clicks = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
         for period in np.unique(periods):
             these = periods == period
-            more_regret, more_clicks = self._advance(self._periods[period], stops[these])
+            more_regret, more_clicks = self._advance(self.periods[period], stops[these])
             np.add.at(regret, windows[these], more_regret)
             np.add.at(clicks, windows[these], more_clicks)
         return regret, clicks
@@ -251,10 +273,10 @@ class Run:
             raise InputError(f"{self.problem.policy}: the list of step {self.step:,}: {error}") from None
 
     def best(self) -> list[int]:
-        """The list that the policy would show if it stopped exploring now."""
+        """The list that the policy would show if it stopped exploring now, in the query's numbers."""
         ranking = np.zeros(self.problem.positions, np.int64)
         self.problem.policy.algorithm.best(self.state, ranking)
-        return [int(item) for item in ranking]
+        return [self.numbering[item] for item in ranking]
 
     def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:
         """Everything that the run's future depends on, as arrays (for `numpy.savez`, say)."""
@@ -292,6 +314,7 @@ class Run:
         problem = self.problem
         return json.dumps(
             {
+                "streams": STREAMS,
                 "policy": str(problem.policy),
                 "model": problem.model.name,
                 "parameters": _hash(problem.model),
@@ -303,6 +326,7 @@ class Run:
                 "drift": [[drift.after, _hash(drift.model)] for drift in problem.drift],
                 "flip": problem.flip,
                 "leaps": problem.leaps,
+                "against": problem.against,
                 "seed": self.seed,
                 "run": self.run,
             }

@@ -1,5 +1,7 @@
 """What a simulation leaves: regret and clicks by run and window of steps."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +10,8 @@ import pyarrow as pa
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_interval
+from clickbandit.queries import AGAINST, Against
+from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 
 if TYPE_CHECKING:
     import altair
@@ -39,12 +43,20 @@ class Summary:
     """Expected regret over all steps."""
     last_regret: Interval
     """Expected regret a step in the last window."""
+    tail: float
+    """The 90th percentile of the regret over all steps."""
+    losing: float
+    """The share of runs with a regret above 0.001 a step in the last tenth of their steps."""
     clicks: Interval
     """Clicks a step."""
     final_lists: list[list[int]]
     """For each run, the list that the policy would show if it stopped exploring."""
     steps_per_second: float
     """On one core."""
+    against: Against
+    """The list that regret is against."""
+    settled: list[int | None]
+    """For each run, its last step if it ended early because its list was settled."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, for JSON."""
@@ -59,7 +71,9 @@ class Summary:
             [
                 f"{self.policy} on {self.model}{' of ' + self.query if self.query else ''}: "
                 f"{self.runs} runs of {self.steps:,} steps, {self.steps_per_second:,.0f} steps a second",
-                f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f})",
+                f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f}), "
+                f"against {AGAINST[self.against]}",
+                f"  90%     of the runs have at most {self.tail:,.1f}; {self.losing:.0%} of them lose",
                 f"  at last {self.last_regret.mean:.3g} a step "
                 f"({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
                 f"clicks    {self.clicks.mean:.4f} a step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",
@@ -83,13 +97,18 @@ class Trace:
     steps: IntArray
     """The last step of each window."""
     regret: FloatArray
-    """By run and window: the expected regret a step, the best list's reward less that of the list shown."""
+    """By run and window: the expected regret a step, the reward of the list that it is against less that of the list
+    shown."""
     clicks: FloatArray
     """By run and window: clicks a step."""
     final_lists: list[list[int]]
     """By run: the list that the policy would show if it stopped exploring."""
     seconds: float
     """Time on a core, over all runs."""
+    against: Against = "clicks"
+    """The list that regret is against."""
+    settled: Sequence[int | None] = ()
+    """By run: its last step, if it ended early because its list was settled; the rest is as its last tenth was."""
 
     @property
     def window_sizes(self) -> IntArray:
@@ -104,17 +123,26 @@ class Trace:
     def summary(self) -> Summary:
         """The trace in a few numbers."""
         steps = int(self.steps[-1])
+        late = last_tenth(self.steps)
+        late_steps = self.window_sizes[late].sum()
+        least = 0.0 if self.against == "clicks" else -math.inf
+        regret = self.cumulative_regret[:, -1]
+        taken = sum(self.settled[i] or steps if self.settled else steps for i in range(len(self.runs)))
         return Summary(
             policy=self.policy,
             model=self.model,
             query=self.query,
             runs=len(self.runs),
             steps=steps,
-            regret=mean_interval(self.cumulative_regret[:, -1], least=0),
-            last_regret=mean_interval(self.regret[:, -1], least=0),
+            regret=mean_interval(regret, least),
+            last_regret=mean_interval(self.regret[:, -1], least),
+            tail=float(np.quantile(regret, TAIL)),
+            losing=float((self.regret[:, late] @ self.window_sizes[late] > LOSING * late_steps).mean()),
             clicks=mean_interval(self.clicks @ self.window_sizes / steps),
             final_lists=self.final_lists,
-            steps_per_second=len(self.runs) * steps / max(self.seconds, 1e-9),
+            steps_per_second=taken / max(self.seconds, 1e-9),
+            against=self.against,
+            settled=[*self.settled],
         )
 
     def __str__(self) -> str:

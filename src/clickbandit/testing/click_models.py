@@ -29,7 +29,8 @@ def check_click_model(model: ClickModel, positions: int | None = None) -> None:
     On two lists of `positions` items (as many as the model allows, but at most 5), all click vectors have
     probabilities that sum to one; their marginals are `click_probability`, which is at most
     `examination_probability`; 20,000 simulated users agree with both (chi-square at level 1e-6, fixed seed);
-    compiled and interpreted kernels give the same; and `click` writes every entry.
+    compiled and interpreted kernels give the same; and `click` writes every entry. With the items in another order
+    (`with_items`) users do the same on the same items, as simulations number them by chance.
 
     >>> from clickbandit.click_models.cm import CascadeModel
     >>> model = CascadeModel(attraction=[0.9, 0.5, 0.2])
@@ -45,6 +46,8 @@ def check_click_model(model: ClickModel, positions: int | None = None) -> None:
         vectors, law = _check_law(model, ranking)
         _check_compiled_law(model, ranking)
         _check_samples(model, ranking, vectors, law)
+    if isinstance(model, ClickModel):
+        _check_items(model, shuffled[:positions])
 
 
 def _check_law(model: ClickModel, ranking: IntArray) -> tuple[IntArray, FloatArray]:
@@ -68,6 +71,18 @@ def _check_law(model: ClickModel, ranking: IntArray) -> tuple[IntArray, FloatArr
             f"found {clicked[k]} and {examined[k]}"
         )
     return vectors, law
+
+
+def _check_items(model: ClickModel, ranking: IntArray) -> None:
+    """The same list under other numbers."""
+    order = np.roll(np.arange(model.n_items), 1).tolist()
+    users, renumbered = model.with_items(order), [order.index(item) for item in ranking]
+    for name in ("click_probability", "examination_probability"):
+        found, expected = getattr(users, name)(renumbered), getattr(model, name)(ranking.tolist())
+        assert np.allclose(found, expected, rtol=0, atol=_TOLERANCE), (
+            f"{model.name}: with_items({order}) must take along all that is known of an item (does by_item name every "
+            f"such field?), but {name} is {found.tolist()} on the list of {expected.tolist()}"
+        )
 
 
 def _check_compiled_law(model: ClickModel, ranking: IntArray) -> None:

@@ -9,8 +9,10 @@ from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing._optional import check_describe, check_items, check_propensity
 from clickbandit.testing._session import Session
+from clickbandit.testing.click_models import LEVEL, chi_square
 
 _STEPS = 300
+_RUNS = 200
 
 
 def check_policy(policy: Policy, model: ClickModel | None = None, positions: int | None = None) -> None:
@@ -21,6 +23,8 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     bit; and it goes on with feedback that is late, out of order, lost or void, learning from its arguments alone.
     Of the optional functions, `propensity` gives the frequencies of many lists (chi-square at level 1e-6, fixed seed),
     `describe` can be written as JSON and is true of the lists to come, and `admit` and `retire` let items come and go.
+    In simulations, which number the items by chance, the first list has every item as often as any other at each
+    position, unless the policy is told about items; then it is told in the numbers of the run.
     Unless a click model is given it is tried on small and larger problems, also with as many positions as items.
 
     >>> from clickbandit import BatchRank
@@ -44,6 +48,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         ):  # one problem is enough for what takes long
             check_propensity(problem, where)
             _check_compiled(problem, where)
+            _check_numbers(problem, where)
 
 
 def _model(n_items: int) -> ClickModel:
@@ -103,6 +108,30 @@ def _check_saving(problem: Problem, where: str) -> None:
     assert found == expected, (
         f"{where}: a saved run must continue as it would have: {expected}, found {found}"
     )
+
+
+def _check_numbers(problem: Problem, where: str) -> None:
+    """Of many runs: the first lists, in the numbers of the query."""
+    runs = [Run(problem, run=number) for number in range(_RUNS)]
+    backwards = list(range(problem.model.n_items))[::-1]
+    if "best_list" in problem.policy.needs or problem.policy.renumbered(backwards) != problem.policy:
+        first = {run.best()[0] for run in runs}
+        assert len(first) == 1, (
+            f"{where}: a policy that is told about items must begin with the same one in all runs, found "
+            f"{sorted(first)} (does `renumbered` give its settings the numbers of the run?)"
+        )
+        return
+    shown = np.zeros((_RUNS, problem.positions), np.int64)
+    for run in runs:
+        run.advance(1)
+        shown[run.run] = np.take(run.numbering, run.slots.rankings[0])
+    for k in range(problem.positions):
+        seen = np.bincount(shown[:, k], minlength=problem.model.n_items)
+        distance, allowed = chi_square(seen, np.full(problem.model.n_items, _RUNS / problem.model.n_items))
+        assert distance <= allowed, (
+            f"{where}: of {_RUNS} first lists {seen.tolist()} had the items at position {k + 1}, but none may be "
+            f"favoured: chi-square is {distance:.1f}, above {allowed:.1f} (level {LEVEL})"
+        )
 
 
 def _check_compiled(problem: Problem, where: str) -> None:

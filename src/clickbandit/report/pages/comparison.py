@@ -6,6 +6,7 @@ from typing import Any
 
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.experiments.results import Results
+from clickbandit.queries import AGAINST, Against
 from clickbandit.report.charts import Row
 from clickbandit.report.many import (
     heat,
@@ -30,7 +31,7 @@ from clickbandit.report.printing import PAGE, save_figure
 from clickbandit.report.standings import NEAR, Place, Standing, places, standings, verdict
 from clickbandit.report.statistics import LEAPT
 from clickbandit.report.styles import Look, looks, plain
-from clickbandit.report.tables import print_table, span
+from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, notes, print_notes, print_table, span
 
 _TITLE = "clickbandit: a comparison of policies"
 _HEIGHT = 440
@@ -47,11 +48,12 @@ def print_comparison(results: Results) -> None:
         print_table(
             leaderboard([place for place in found if place.model == model], results.ns_a_step, settings)
         )
+    print_notes(*_noted(results))
     if settings["leaping"]:
         print("* leaps: many steps are taken at once where nothing can change")
     if settings["told more"]:
         print("† is told more of the users than their clicks")
-    if len(_models(found)) > 1:
+    if len(_models(found)) > 1 and overall:
         print("\nOver all click models, in times the least regret on each")
         print_table(_standing_rows(overall, lambda times: "-" if times is None else times_text(times)))
     for sentence in verdict(overall):
@@ -74,12 +76,11 @@ def write_comparison(folder: Path, results: Results) -> list[Path]:
         [
             _what_was_run(results),
             *_verdict(overall, look, settings),
-            element("h2", "Policies by click models"),
-            *_heat_map(overall, look),
+            *(_heat_map(overall, look) if overall else ()),
             element("h2", "Regret over time"),
             _curves(by_model, look),
             element("h2", "Leaderboards"),
-            *_leaderboards(found, look, results.ns_a_step, settings),
+            *_leaderboards(found, look, results),
             element("h2", "How it was made"),
             settings_table({**settings, "versions": results.manifest["versions"]}),
         ],
@@ -89,21 +90,18 @@ def write_comparison(folder: Path, results: Results) -> list[Path]:
         model: totals_panel(rows, look, model, height=height, size=_PRINTED_SIZE)
         for model, rows in by_model.items()
     }
-    across = min(2, len(printed))
-    return [
-        page,
-        *save_figure(
-            folder / "regret",
-            list(printed.values()),
-            across=across,
-            inches=PAGE,
-            height=height,
-            labels=label_width(look, _PRINTED_SIZE),
-        ),
-        *save_figure(
-            folder / "heat-map", [heat_panel(overall, look)], across=1, inches=PAGE, height=16 * len(overall)
-        ),
-    ]
+    written = save_figure(
+        folder / "regret",
+        list(printed.values()),
+        across=min(2, len(printed)),
+        inches=PAGE,
+        height=height,
+        labels=label_width(look, _PRINTED_SIZE),
+    )
+    if overall:
+        size = {"inches": PAGE, "height": 16 * len(overall)}
+        written += save_figure(folder / "heat-map", [heat_panel(overall, look)], across=1, **size)
+    return [page, *written]
 
 
 _Parts = Iterator[Html]
@@ -115,9 +113,16 @@ def _places(results: Results) -> list[Place]:
         results.table,
         results.queries,
         settings["positions"],
+        against=settings.get("against", "clicks"),
         yardsticks=YARDSTICKS,
         told=settings["told more"],
     )
+
+
+def _noted(results: Results) -> tuple[Against, Sequence[int], int]:
+    """What regret is against, and how many runs ended early, of all."""
+    runs = results.manifest["units"]["number"] if results.settled else 0
+    return results.manifest["settings"].get("against", "clicks"), results.settled, runs
 
 
 def _models(found: Sequence[Place]) -> list[str]:
@@ -135,7 +140,8 @@ def _what_was_run(results: Results) -> Html:
     text = (
         f"{counted(len(policies), 'policy', 'policies')} on {counted(len(models), 'click model')} "
         f"({', '.join(models)}) of {counted(len(queries), 'query', 'queries')}: {number} items for "
-        f"{counted(settings['positions'], 'position')}, {counted(len(runs), 'run')} of {settings['steps']:,} steps."
+        f"{counted(settings['positions'], 'position')}, {counted(len(runs), 'run')} of {settings['steps']:,} steps. "
+        f"Regret is against {AGAINST[_noted(results)[0]]}."
     )
     return element("p", text, *(f" {sentence}." for sentence in environment(settings)), class_="lead")
 
@@ -168,6 +174,7 @@ def _verdict(overall: Sequence[Standing], look: Mapping[str, Look], settings: Ma
 
 def _heat_map(overall: Sequence[Standing], look: Mapping[str, Look]) -> _Parts:
     rows = [{**row, "policy": policy_cell(row["policy"], look)} for row in _standing_rows(overall, _cell)]
+    yield element("h2", "Policies by click models")
     yield element("div", table(rows), class_="heat")
     text = (
         "How many times the least regret on each click model, which is that of the best policy that is told nothing of "
@@ -226,24 +233,25 @@ def _curves(by_model: Mapping[str, Sequence[Row]], look: Mapping[str, Look]) -> 
     return figure(panels, caption, look=look, height=_HEIGHT)
 
 
-def _leaderboards(
-    found: Sequence[Place],
-    look: Mapping[str, Look],
-    ns_a_step: Mapping[tuple[str, str], float],
-    settings: Mapping[str, Any],
-) -> _Parts:
+def _leaderboards(found: Sequence[Place], look: Mapping[str, Look], results: Results) -> _Parts:
+    settings, noted = results.manifest["settings"], _noted(results)
     yield element(
         "p",
-        f"Regret is over all steps, averaged over queries, with 95% intervals over runs. A run ends near the best list "
-        f"if it loses at most {NEAR:.0%} of the best reward in its last window. The time of a step is that on one core "
-        "where it was run, and is another each time; policies that leap (*) take many steps at once where nothing can "
+        "Regret is over all steps, averaged over queries, with 95% intervals over runs. ",
+        *(f"{note}. " for note in notes(*noted)),
+    )
+    yield element(
+        "p",
+        f"A run ends near the best list if it loses at most {NEAR:.0%} of the best reward in its last window. The time "
+        "of a step is that on one core where it was run, and is another each time; policies that leap (*) take many "
+        "steps at once where nothing can "
         "change. Policies that are told more of the users than their clicks have a †.",
     )
     for number, model in enumerate(_models(found)):
         mine = [place for place in found if place.model == model]
         best = ", ".join(look[place.policy].name for place in mine[:3])
         rows = []
-        for row, place in zip(leaderboard(mine, ns_a_step, settings), mine, strict=True):
+        for row, place in zip(leaderboard(mine, results.ns_a_step, settings), mine, strict=True):
             name = element("span", policy_cell(place.policy, look), _marks(place.policy, settings))
             rows.append({**row, "policy": name})
         opened = {"open": "open"} if number == 0 else {}
@@ -265,7 +273,10 @@ def leaderboard(
             "policy": place.policy + _marks(place.policy, settings),
             "regret": f"{place.regret.mean:,.0f}",
             "95% interval": span(place.regret) if place.runs > 1 else "-",
+            MORE: difference_text(place.more),
             "times the least": times_text(place.times),
+            TAIL_NAME: f"{place.tail:,.0f}",
+            "losing": f"{place.losing:.0%}",
             "near the best list": f"{place.near:.0%}",
             "ns a step": _ns(ns_a_step[place.model, place.policy])
             + "*" * (place.policy in settings["leaping"]),

@@ -1,18 +1,19 @@
 """The report of a simulation: what came out, the regret over time, and how it was made."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from clickbandit.queries import Against
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
 from clickbandit.report.page import Html, element, figure, policy_cell, settings_table, table, write_page
-from clickbandit.report.statistics import LEAPT, totals
+from clickbandit.report.statistics import LEAPT, beyond_the_least, totals
 from clickbandit.report.styles import Look, looks
-from clickbandit.report.tables import span
+from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, noted, notes, span
 
 
 def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> None:
@@ -24,12 +25,15 @@ def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> 
         for model in results["model"].unique().to_pylist()
         for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
     }
-    made = {**settings, "clickbandit": version("clickbandit"), "Python": platform.python_version()}
+    made = {
+        name: value for name, value in settings.items() if name != "settled"
+    }  # it is told below the table
+    made |= {"clickbandit": version("clickbandit"), "Python": platform.python_version()}
     write_page(
         path,
         "clickbandit: regret of policies",
         [
-            totals_table(results, look),
+            totals_table(results, look, *noted(results, settings)),
             element("h2", "Regret over time"),
             figure(panels, _CAPTION, look=look, switch=True, height=320),
             element("h2", "How it was made"),
@@ -39,25 +43,37 @@ def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> 
 
 
 _CAPTION = f"""
-Expected regret a step: the reward of the best list less that of the list shown, averaged over the queries; the bands
-are 95% intervals over runs. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom, double-click to go
-back; click a policy to hide it."""
+Expected regret a step: the reward of the list that it is against less that of the list shown, averaged over the
+queries; the bands are 95% intervals over runs. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom,
+double-click to go back; click a policy to hide it."""
 
 
-def totals_table(results: pa.Table, look: Mapping[str, Look]) -> Html:
-    """The totals of each policy on each model."""
-    return table(
+def totals_table(
+    results: pa.Table,
+    look: Mapping[str, Look],
+    against: Against = "clicks",
+    settled: Sequence[int] = (),
+    runs: int = 0,
+) -> Html:
+    """The totals of each policy on each model, and what must be known to read them."""
+    found = totals(results)
+    more = beyond_the_least(found)
+    rows = table(
         [
             {
                 "model": total.model,
                 "policy": policy_cell(total.policy, look),
                 "regret": f"{total.regret.mean:,.0f}",
                 "95% interval": span(total.regret) if total.runs > 1 else "-",
+                MORE: difference_text(more[total.model, total.policy]),
+                TAIL_NAME: f"{total.tail:,.0f}",
+                "losing": f"{total.losing / len(total.regrets):.0%}",
                 "regret a step at last": f"{total.last_regret.mean:.2g}",
                 "clicks a step": f"{total.clicks.mean:.4f}",
                 "queries": total.queries,
                 "runs": total.runs,
             }
-            for total in totals(results)
+            for total in found
         ]
     )
+    return Html(rows + element("p", *(f"{note}. " for note in notes(against, settled, runs)), class_="note"))
