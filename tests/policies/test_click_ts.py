@@ -237,10 +237,10 @@ def test_positions_are_not_held_against_items() -> None:
 def test_in_the_cascade_model_it_is_as_good_as_cts() -> None:
     cascade = CascadeModel(attraction=STEEP.attraction)
     runs = {
-        policy: sum(regret(policy, cascade, 5000, seed) for seed in range(8))
+        policy: sum(regret(policy, cascade, 5000, seed) for seed in range(40))
         for policy in ("cts", "click-ts")
     }
-    assert runs["click-ts"] < 1.3 * runs["cts"]
+    assert runs["click-ts"] < 1.25 * runs["cts"]
 
 
 def test_goal_clicks_puts_what_satisfies_last() -> None:
@@ -268,15 +268,18 @@ def test_memory_lets_go_of_old_taste() -> None:
 
 
 def test_describe_tells_the_law_of_users() -> None:
-    told = describe(learned("click-ts", STEEP, 5, 20_000))
+    run = Run(Problem("click-ts", Recorded(STEEP), positions=5, horizon=20_000), seed=1)
+    run.advance(20_000)
+    told, attraction = describe(run.state), run.periods[0].model.attraction
     assert told["users"]["law"] == "position-based"
     assert told["users"]["certainty"] > 0.95
     for known, examined in zip(told["users"]["examination"], STEEP.examination, strict=True):
         assert 0.9 * known["low"] <= examined <= 1.1 * known["high"]
         assert known["high"] - known["low"] < 0.5
-    assert told["items"][1]["estimate"] == pytest.approx(STEEP.attraction[1], abs=0.03)
-    items = zip(told["items"], STEEP.attraction, strict=True)
-    assert sum(known["low"] <= attraction <= known["high"] for known, attraction in items) >= 8
+    best = run.numbering.index(1)
+    assert told["items"][best]["estimate"] == pytest.approx(attraction[best], abs=0.03)
+    items = zip(told["items"], attraction, strict=True)
+    assert sum(known["low"] <= true <= known["high"] for known, true in items) >= 8
     cascade = describe(learned("click-ts", CascadeModel(attraction=STEEP.attraction), 5, 5000))
     assert cascade["users"]["law"] == "cascade"
     assert cascade["users"]["certainty"] > 0.95
