@@ -6,7 +6,13 @@ import textwrap
 from dataclasses import fields
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_type_hints
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of a class's fields, looked up once."""
+    return get_type_hints(kind)
 
 
 @cache

@@ -180,7 +180,7 @@ def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
     """Rounds that come out even, rounds with fillers, and full batches; stages end and batches split on the way."""
     attraction = np.linspace(0.95, 0.15, items).tolist()
     users = make_model(model, attraction, positions)
-    size = {"steps": 100 if policy == "toprank" else 400, "horizon": 8, "runs": 1000}
+    size = {"steps": 100 if policy == "toprank" else 400, "horizon": 8, "runs": 600}
     steps = final_states(policy, users, positions, "step", **size)
     leaps = final_states(policy, users, positions, "leap", **size)
     assert len(set(steps["batches"])) > 1, "nothing was split, so this tests little"
@@ -193,7 +193,7 @@ def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
 )
 def test_the_mean_regret_is_the_same(policy, model):
     users = make_model(model, [0.9, 0.7, 0.5, 0.3, 0.1], 2)
-    size = {"steps": 1000, "horizon": 1000, "runs": 1000}
+    size = {"steps": 1000, "horizon": 1000, "runs": 600}
     regrets = [final_states(policy, users, 2, method, **size)["regret"] for method in ("step", "leap")]
     assert stats.ttest_ind(*regrets, equal_var=False).pvalue > LEVEL
 

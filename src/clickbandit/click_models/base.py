@@ -6,7 +6,7 @@ See CONTRIBUTING.md for a worked example.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Self, cast, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.click_models.patterns import ENUMERATED
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
-from clickbandit.documented import Documented
+from clickbandit.documented import Documented, hints_of
 from clickbandit.errors import InputError
 
 MAX_POSITIONS = 64
@@ -45,7 +45,7 @@ class Law(Documented):
     """The parameters with a value for each item; the others are the same for all queries of a log."""
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
+        hints = hints_of(type(self))
         for field in fields(self):
             object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
             self._check_probabilities(field.name, getattr(self, field.name), hints[field.name])

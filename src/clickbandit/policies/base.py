@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
-from clickbandit.documented import Documented
+from clickbandit.documented import Documented, hints_of
 from clickbandit.errors import InputError
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 from clickbandit.style import COLOURS, DASHES
@@ -53,7 +53,7 @@ class Policy(Documented):
             )
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
+        hints = hints_of(type(self))
         for field in fields(self):
             problem = _misfit(getattr(self, field.name), hints[field.name])
             if problem:
@@ -192,7 +192,7 @@ def parse_policy(text: str) -> Policy:
         if name.endswith(".py"):
             raise InputError(f"policy {text!r}: say which class of the file, as {name}:MyPolicy")
         kind = policy_class(name)
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     known = [field.name for field in fields(kind)]
     values = {}
     for pair in filter(None, settings.split(",")):
