@@ -18,9 +18,9 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 from xdist.scheduler import LoadScopeScheduling
 
-settings.register_profile(
-    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+_always: Any = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=40, **_always)
+settings.register_profile("thorough", max_examples=400, **_always)
 settings.load_profile("default")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit-tests"

@@ -9,10 +9,12 @@ from itertools import pairwise
 from typing import Any, get_type_hints
 
 
-@cache
 def hints_of(kind: type) -> dict[str, Any]:
     """The types of a class's fields, looked up once."""
-    return get_type_hints(kind)
+    return _hints(kind)
+
+
+_hints = cache(get_type_hints)
 
 
 @cache

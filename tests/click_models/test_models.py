@@ -74,7 +74,7 @@ def lists_of(draw: st.DrawFn, model: ClickModel) -> list[int]:
 
 @every_model
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_keeps_the_contract(strategy: st.SearchStrategy[ClickModel], data: st.DataObject) -> None:
     check_click_model(data.draw(strategy))
 

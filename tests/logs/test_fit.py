@@ -169,9 +169,10 @@ def flat(laws: list[ClickModel]) -> dict[str, np.ndarray]:
 
 EXACT = ["CM", *ITERATED]
 """The DCM and SDBN take the last click for the one that ended the session, which is nearly so on long good lists."""
+IN_SHORT = [pytest.param(model, marks=[pytest.mark.long] * (model in ("UBM", "CCM"))) for model in EXACT]
 
 
-@pytest.mark.parametrize("model", EXACT)
+@pytest.mark.parametrize("model", IN_SHORT)
 def test_error_shrinks_with_the_square_root_of_the_sessions(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(1))
     errors = []
@@ -201,7 +202,7 @@ def test_error_shrinks_where_few_reach_the_end_of_the_list(model: str, tmp_path:
     assert 2 < errors[0] / errors[1] < 8, errors
 
 
-@pytest.mark.parametrize("model", EXACT)
+@pytest.mark.parametrize("model", IN_SHORT)
 def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(2))
     scaled = []

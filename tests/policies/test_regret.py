@@ -82,10 +82,10 @@ def regrets(queries: list[Query]) -> Regrets:
 
 @pytest.fixture(scope="module")
 def later(queries: list[Query]) -> Regrets:
-    """Policies that came later, at a quarter of that."""
+    """Policies that came later, at an eighth of that."""
     both = ["batchrank", "batchrank:variant=experiment", "toprank", "unirank"]
     policies = {"CM": [*both, "grab", "cts", "cascade-kl-ucb"], "PBM": [*both, "pbm-pie", "pbm-ucb"]}
-    return measure(queries, policies, STEPS // 4)
+    return measure(queries, policies, STEPS // 8)
 
 
 def check_order(regrets: Regrets, model: str, lower: str, higher: str, times: float = 1.0) -> None:

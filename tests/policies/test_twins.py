@@ -140,15 +140,15 @@ def test_batchrank_experiment_with_late_feedback(delay: int) -> None:
     ],
 )
 def test_cascade_kl_ucb(settings: str, model: str, positions: int) -> None:
-    twin = compare("cascade-kl-ucb" + settings, MODELS[model], positions)
-    assert twin.t == STEPS
+    twin = compare("cascade-kl-ucb" + settings, MODELS[model], positions, steps=STEPS // 2)
+    assert twin.t == STEPS // 2
     assert positions == 1 or twin.ties > 0
 
 
 def test_cascade_kl_ucb_with_many_ties() -> None:
     """Items that nobody clicks keep the same bound as soon as they were seen equally often."""
-    twin = compare("cascade-kl-ucb:feedback=full", cm([0.0] * 6), 3)
-    assert twin.ties > STEPS // 4
+    twin = compare("cascade-kl-ucb:feedback=full", cm([0.0] * 6), 3, steps=STEPS // 2)
+    assert twin.ties > STEPS // 8
 
 
 def test_cascade_kl_ucb_with_late_feedback() -> None:
