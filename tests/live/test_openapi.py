@@ -59,7 +59,7 @@ def test_schemathesis_finds_nothing(service, tmp_path):
     command = [
         *(Path(sys.executable).with_name("st"), "run", f"{service.url}/openapi.json"),
         *("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--exclude-path", STREAM),
-        *("--header", f"Authorization: Bearer {KEY}", "--max-examples", "5", "--seed", "1", "--no-color"),
+        *("--header", f"Authorization: Bearer {KEY}", "--max-examples", "10", "--seed", "1", "--no-color"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
