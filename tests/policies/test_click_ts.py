@@ -327,6 +327,21 @@ def spread(state: Any) -> Any:
     return np.sqrt((inverse**2).sum(axis=0))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_what_is_left_is_as_sure_as_before(scale: float) -> None:
+    """A carry that is taken for known leaves the precision of the rest, also where one is all but settled by others."""
+    state = learned("click-ts", MODELS["PBM"], 4, 500)
+    p = len(state.cell_clicks) - 1
+    state.factor[p + 1 :, p] *= scale
+    state.factor[p, p] *= scale
+    before = np.tril(state.factor)
+    after = retire(state, 2).factor
+    assert (np.diag(after) > 0).all()
+    assert np.array_equal(after, np.tril(after))
+    expected = np.delete(before, p + 2, axis=0)
+    assert np.allclose(after @ after.T, expected @ expected.T, rtol=1e-9)
+
+
 def test_retired_items_are_gone_from_all_lists() -> None:
     state = learned("click-ts:goal=clicks", MODELS["PBM"], 4, 500)
     shown = state.last.tolist()

@@ -159,15 +159,13 @@ def _without_carry(state: State, item: int) -> State:
     """Take an item's carry for known."""
     p = len(state.cell_clicks) - 1 + item
     state.shown[:, state.n_fresh :] += state.carried[:, :, item] * np.exp(state.x[p])
-    lower = np.tril(state.factor)
-    precision = _without_both(lower @ lower.T, p)
     return state._replace(
         carried=np.delete(state.carried, item, axis=2),
         after=np.delete(state.after, item),
         x=np.delete(state.x, p),
-        factor=np.asarray(np.linalg.cholesky(precision), np.float64),
+        factor=_without_row(state.factor, p),
         gone_slope=np.delete(state.gone_slope + state.gone_precision[:, p] * state.x[p], p),
-        gone_precision=_without_both(state.gone_precision, p),
+        gone_precision=np.delete(np.delete(state.gone_precision, p, axis=0), p, axis=1),
         look_after=np.delete(state.look_after, item, axis=1),
         carry=np.delete(state.carry, item),
         slope=np.delete(state.slope, p),
@@ -175,5 +173,8 @@ def _without_carry(state: State, item: int) -> State:
     )
 
 
-def _without_both(matrix: FloatArray, p: int) -> FloatArray:
-    return np.delete(np.delete(matrix, p, axis=0), p, axis=1)
+def _without_row(factor: FloatArray, p: int) -> FloatArray:
+    """The Cholesky factor without a parameter, by QR: unlike a factorisation anew it cannot fail by rounding."""
+    rows = np.delete(np.tril(factor), p, axis=0)
+    upper = np.asarray(np.linalg.qr(rows.T, mode="r"), np.float64)
+    return (upper * np.sign(np.diag(upper))[:, None]).T.copy()
