@@ -27,10 +27,9 @@ from clickbandit.policies.cascading import (
     examined,
     first_propensity,
     look_first,
-    no_memo,
     tie_propensity,
 )
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.policies import cascading
 from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, feedback: str = "first") -> State:
@@ -59,7 +59,7 @@ class CascadeUCB1(CascadingPolicy):
     paper = "Kveton et al. 2015"
     title = "CascadeUCB1"
     colour = "lilac"
-    algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
     )

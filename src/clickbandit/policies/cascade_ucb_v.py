@@ -22,7 +22,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kern
 from clickbandit.policies import cascading
 from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest
 from clickbandit.policies.common import check_exploration
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 
 
 def init(
@@ -67,7 +67,7 @@ class CascadeUCBV(CascadingPolicy):
     paper = "Vial et al. 2022"
     title = "CascadeUCB-V"
     colour = "lilac dashed"
-    algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
     )

@@ -67,11 +67,6 @@ def start(n_items: int, feedback: str, exploration: float = 1.0) -> State:
     )
 
 
-def no_memo(n_items: int, n_positions: int) -> int:
-    """Learning needs nothing but the list and its clicks."""
-    return 0
-
-
 # --- rank ---------------------------------------------------------------------------------------------------
 
 

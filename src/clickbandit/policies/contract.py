@@ -35,6 +35,11 @@ class MemoSize(Protocol):
     def __call__(self, n_items: int, n_positions: int, /) -> int: ...
 
 
+def no_memo(n_items: int, n_positions: int) -> int:
+    """Learning needs nothing but the list and its clicks."""
+    return 0
+
+
 class Rank(Protocol):
     """Fill in a list of different items, and the memo. A kernel."""
 

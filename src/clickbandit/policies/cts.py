@@ -21,7 +21,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies import cascading
 from clickbandit.policies.cascading import FEEDBACK, CascadingPolicy, put_highest
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.sampling import draw_beta
 
 
@@ -79,5 +79,5 @@ class CTS(CascadingPolicy):
     paper = "Zhong et al. 2021"
     title = "CTS"
     colour = "lilac dash-dotted"
-    algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, best)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

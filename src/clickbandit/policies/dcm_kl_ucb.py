@@ -23,8 +23,8 @@ from clickbandit.policies import cascade_kl_ucb
 from clickbandit.policies.base import Policy
 from clickbandit.policies.cascade_kl_ucb import describe, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
-from clickbandit.policies.cascading import most_clicked, no_memo
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.cascading import most_clicked
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 
 # --- settings and state -------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.assignment import FREE, assign, best_exchange
 from clickbandit.policies.base import Policy
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.tangents import compute_bound, forget_bound
 
@@ -108,10 +108,6 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
     )
     interpreted(name_leader)(state)  # it is the best, and after the first clicks it is known for how long
     return state
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 @slow_path
@@ -291,5 +287,5 @@ class GRAB(Policy):
     paper = "Gauthier et al. 2021"
     title = "GRAB"
     colour = "purple dashed"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best)
     live = Live(propensity=propensity, describe=describe)

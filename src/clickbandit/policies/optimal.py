@@ -11,7 +11,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.base import Policy
-from clickbandit.policies.contract import Algorithm
+from clickbandit.policies.contract import Algorithm, no_memo
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -25,10 +25,6 @@ class State(NamedTuple):
 
 def init(n_items: int, n_positions: int, *, horizon: int, best_list: Sequence[int]) -> State:
     return State(best_list=np.array(best_list, np.int64))
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -63,5 +59,5 @@ class Optimal(Policy):
     paper = "yardstick: the best list known"
     title = "the best list"
     colour = "black"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best)
     knows = ("best_list",)

@@ -16,6 +16,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import State
 
 # --- what the policies are told -----------------------------------------------------------------------------
 
@@ -58,16 +59,44 @@ def read_examination(given: str | Sequence[float], n_positions: int = 0) -> Floa
     return np.array(values[:n_positions])
 
 
-def by_examination(examination: FloatArray) -> IntArray:
-    """The positions, those that users examine most first."""
-    return np.argsort(-examination, kind="stable")
+@dataclass(frozen=True)
+class BoundedPBMPolicy(PBMPolicy):
+    """One that goes by bounds."""
+
+    key = ""
+
+    epsilon: float = 0.0
+    """The budget of the bounds is (1 + epsilon) log t, in PBM-PIE (1 + epsilon) log T."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.epsilon >= 0:
+            raise InputError(f"{self.name}: epsilon must be 0 or more, found {self.epsilon}")
 
 
 # --- what was seen ------------------------------------------------------------------------------------------
 
 
+def first_seen(n_items: int, n_positions: int, examination: str | Sequence[float]) -> dict[str, Any]:
+    """The part of a state that all members have, before the first list: what was seen of each item, by position.
+
+    `displays` and `clicks`, by item and position, how often it was shown and clicked there, N and S; `examined`, by
+    item, how often it should have been examined, M; `estimate`, by item, its clicks / M; `examination`, which they
+    were told; and `places`, the positions, the most examined first.
+    """
+    known = read_examination(examination, n_positions)
+    return {
+        "displays": np.zeros((n_items, n_positions), np.int64),
+        "clicks": np.zeros((n_items, n_positions), np.int64),
+        "examined": np.zeros(n_items),
+        "estimate": np.zeros(n_items),
+        "examination": known,
+        "places": np.argsort(-known, kind="stable"),
+    }
+
+
 @kernel
-def learn(state: Any, ranking: IntArray, clicks: IntArray) -> None:
+def learn(state: State, ranking: IntArray, clicks: IntArray) -> None:
     """Count a list's displays N_ik and clicks S_ik, and M_i = sum_k kappa_k N_ik of the items on it.
 
     M_i is summed up anew each time: as a running total it would gather rounding errors, and items with the same
@@ -92,12 +121,12 @@ def show(order: IntArray, places: IntArray, ranking: IntArray) -> None:
         ranking[places[k]] = order[k]
 
 
-def best(state: Any, ranking: IntArray) -> None:
+def best(state: State, ranking: IntArray) -> None:
     """The items with the highest estimated attraction, the best one where users look most."""
     ranking[state.places] = np.argsort(-state.estimate, kind="stable")[: len(ranking)]
 
 
-def describe_items(state: Any, high: FloatArray | None = None) -> list[dict[str, Any]]:
+def describe_items(state: State, high: FloatArray | None = None) -> list[dict[str, Any]]:
     """For each item what was seen of it, its estimated attraction, and the bound from above if there is one."""
     rows = []
     for item, (shown, clicks) in enumerate(zip(state.displays, state.clicks, strict=True)):

@@ -21,36 +21,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.errors import InputError
+from clickbandit.policies import pbm
 from clickbandit.policies.common import draw_index, sort_by_decreasing
-from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.pbm import (
-    PBMPolicy,
-    best,
-    by_examination,
-    describe_items,
-    learn,
-    read_examination,
-    show,
-)
+from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, show
 from clickbandit.policies.pbm_likelihood import highest_likely
-
-__all__ = ["PBMPIE", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
 
 # --- settings and state -------------------------------------------------------------------------------------
 
 
 class State(NamedTuple):
-    """What was seen of each item, by position."""
+    """What was seen of each item (`pbm.first_seen`), and the bounds."""
 
     displays: IntArray
-    """By item and position: how often it was shown there."""
     clicks: IntArray
-    """By item and position: how often it was clicked there."""
     examined: FloatArray
-    """By item: how often it should have been examined."""
     estimate: FloatArray
-    """By item: its clicks / examined."""
     upper: FloatArray
     """By item: U, the highest likely attraction, unless `stale`."""
     stale: IntArray
@@ -61,7 +47,6 @@ class State(NamedTuple):
     """How many lists were made, t."""
     examination: FloatArray
     places: IntArray
-    """The positions, the most examined first."""
     budget: float
     """(1 + epsilon) log T."""
 
@@ -69,24 +54,14 @@ class State(NamedTuple):
 def init(
     n_items: int, n_positions: int, *, horizon: int, examination: Any = "", epsilon: float = 0.0
 ) -> State:
-    known = read_examination(examination, n_positions)
     return State(
-        displays=np.zeros((n_items, n_positions), np.int64),
-        clicks=np.zeros((n_items, n_positions), np.int64),
-        examined=np.zeros(n_items),
-        estimate=np.zeros(n_items),
+        **first_seen(n_items, n_positions, examination),
         upper=np.ones(n_items),
         stale=np.zeros(n_items, np.int64),
         order=np.arange(n_items),
         step=np.zeros(1, np.int64),
-        examination=known,
-        places=by_examination(known),
         budget=(1 + epsilon) * math.log(horizon),
     )
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -172,7 +147,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 
 @dataclass(frozen=True)
-class PBMPIE(PBMPolicy):
+class PBMPIE(BoundedPBMPolicy):
     """Parsimonious item exploration in the position-based model with a known examination.
 
     >>> from clickbandit import PositionBasedModel, simulate
@@ -184,13 +159,5 @@ class PBMPIE(PBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-PIE"
     colour = "clay dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
     live = Live(propensity=propensity, describe=describe)
-
-    epsilon: float = 0.0
-    """The budget of the bounds is (1 + epsilon) log T."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.epsilon >= 0:
-            raise InputError(f"{self.name}: epsilon must be 0 or more, found {self.epsilon}")

@@ -24,22 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies import pbm
 from clickbandit.policies.cascading import highest_first
 from clickbandit.policies.common import sort_by_decreasing
-from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.pbm import (
-    PBMPolicy,
-    best,
-    by_examination,
-    describe_items,
-    learn,
-    read_examination,
-    show,
-)
+from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.pbm import PBMPolicy, describe_items, first_seen, learn, show
 from clickbandit.policies.pbm_likelihood import likeliest, log_likelihood
 from clickbandit.policies.sampling import draw_beta
-
-__all__ = ["PBMTS", "State", "best", "describe", "init", "memo_size", "rank", "update"]
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -47,16 +38,12 @@ MAX_TRIES = 100
 
 
 class State(NamedTuple):
-    """What was seen of each item, by position."""
+    """What was seen of each item (`pbm.first_seen`), and where to draw its attraction from."""
 
     displays: IntArray
-    """By item and position: how often it was shown there."""
     clicks: IntArray
-    """By item and position: how often it was clicked there."""
     examined: FloatArray
-    """By item: how often it should have been examined."""
     estimate: FloatArray
-    """By item: its clicks / examined."""
     main: IntArray
     """By item: m, the position that showed it most often."""
     alone: IntArray
@@ -71,30 +58,19 @@ class State(NamedTuple):
     """All items, those shown last in front."""
     examination: FloatArray
     places: IntArray
-    """The positions, the most examined first."""
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, examination: Any = "") -> State:
-    known = read_examination(examination, n_positions)
-    places = by_examination(known)
+    seen = first_seen(n_items, n_positions, examination)
     return State(
-        displays=np.zeros((n_items, n_positions), np.int64),
-        clicks=np.zeros((n_items, n_positions), np.int64),
-        examined=np.zeros(n_items),
-        estimate=np.zeros(n_items),
-        main=np.full(n_items, places[0]),
+        **seen,
+        main=np.full(n_items, seen["places"][0]),
         alone=np.ones(n_items, np.int64),
         likeliest=np.full(n_items, 0.5),
         peak=np.zeros(n_items),
         sample=np.zeros(n_items),
         order=np.arange(n_items),
-        examination=known,
-        places=places,
     )
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -173,5 +149,5 @@ class PBMTS(PBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-TS"
     colour = "clay dashed"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
     live = Live(describe=describe)

@@ -19,21 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
-from clickbandit.errors import InputError
+from clickbandit.policies import pbm
 from clickbandit.policies.bounds_on_demand import TIE
 from clickbandit.policies.cascading import break_ties, highest_first, tie_propensity
-from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.pbm import (
-    PBMPolicy,
-    best,
-    by_examination,
-    describe_items,
-    learn,
-    read_examination,
-    show,
-)
-
-__all__ = ["PBMUCB", "State", "best", "describe", "init", "memo_size", "propensity", "rank", "update"]
+from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -42,16 +32,12 @@ UNSEEN = 1e300
 
 
 class State(NamedTuple):
-    """What was seen of each item, by position."""
+    """What was seen of each item (`pbm.first_seen`), and the bounds."""
 
     displays: IntArray
-    """By item and position: how often it was shown there."""
     clicks: IntArray
-    """By item and position: how often it was clicked there."""
     examined: FloatArray
-    """By item: M, how often it should have been examined."""
     estimate: FloatArray
-    """By item: its clicks / M."""
     width: FloatArray
     """By item: sqrt(N / 2) / M, by which its bound is above the estimate for a budget of 1."""
     bound: FloatArray
@@ -62,7 +48,6 @@ class State(NamedTuple):
     """How many lists were made, t."""
     examination: FloatArray
     places: IntArray
-    """The positions, the most examined first."""
     scale: float
     """1 + epsilon: the budget is this times log t."""
 
@@ -70,24 +55,14 @@ class State(NamedTuple):
 def init(
     n_items: int, n_positions: int, *, horizon: int, examination: Any = "", epsilon: float = 0.0
 ) -> State:
-    known = read_examination(examination, n_positions)
     return State(
-        displays=np.zeros((n_items, n_positions), np.int64),
-        clicks=np.zeros((n_items, n_positions), np.int64),
-        examined=np.zeros(n_items),
-        estimate=np.zeros(n_items),
+        **first_seen(n_items, n_positions, examination),
         width=np.full(n_items, UNSEEN),
         bound=np.full(n_items, UNSEEN),
         order=np.arange(n_items),
         step=np.zeros(1, np.int64),
-        examination=known,
-        places=by_examination(known),
         scale=1 + epsilon,
     )
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -129,7 +104,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 
 @dataclass(frozen=True)
-class PBMUCB(PBMPolicy):
+class PBMUCB(BoundedPBMPolicy):
     """Upper confidence bounds in the position-based model with a known examination.
 
     >>> from clickbandit import PositionBasedModel, simulate
@@ -141,13 +116,5 @@ class PBMUCB(PBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-UCB"
     colour = "clay"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
     live = Live(propensity=propensity, describe=describe)
-
-    epsilon: float = 0.0
-    """The budget of the bounds is (1 + epsilon) log t."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.epsilon >= 0:
-            raise InputError(f"{self.name}: epsilon must be 0 or more, found {self.epsilon}")

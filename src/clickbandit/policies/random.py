@@ -11,7 +11,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -26,10 +26,6 @@ class State(NamedTuple):
 
 def init(n_items: int, n_positions: int, *, horizon: int) -> State:
     return State(items=np.arange(n_items))
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    return 0
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -84,5 +80,5 @@ class Random(Policy):
     paper = "yardstick: no learning"
     title = "random lists"
     colour = "black dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)

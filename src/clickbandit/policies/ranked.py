@@ -10,6 +10,16 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.common import draw_index
+from clickbandit.policies.items import renumber_drawn
+
+
+def memo_size(n_items: int, n_positions: int) -> int:
+    """For each position the item that its learner drew."""
+    return n_positions
+
+
+def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
+    return renumber_drawn(memo, numbers, len(memo))
 
 
 @kernel

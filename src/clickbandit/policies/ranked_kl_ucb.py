@@ -23,7 +23,7 @@ from clickbandit.policies.base import Policy
 from clickbandit.policies.bounds_on_demand import compare, look
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
+from clickbandit.policies.ranked import describe_learners, earned, favourites, memo_size, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -63,11 +63,6 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
         in_list=np.zeros(n_items, np.int64),
         step=np.zeros(1, np.int64),
     )
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    """For each position the item that its learner drew."""
-    return n_positions
 
 
 # --- rank ---------------------------------------------------------------------------------------------------

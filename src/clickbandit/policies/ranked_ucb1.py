@@ -22,8 +22,16 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import check_exploration, draw_index
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.items import by_item, renumber_drawn
-from clickbandit.policies.ranked import describe_learners, earned, favourites, shares, show
+from clickbandit.policies.items import by_item
+from clickbandit.policies.ranked import (
+    describe_learners,
+    earned,
+    favourites,
+    memo_size,
+    renumber,
+    shares,
+    show,
+)
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -56,11 +64,6 @@ def init(n_items: int, n_positions: int, *, horizon: int, exploration: float = 0
         step=np.zeros(1, np.int64),
         exploration=exploration,
     )
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    """For each position the item that its learner drew."""
-    return n_positions
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -134,10 +137,6 @@ def describe(state: State) -> dict[str, Any]:
 # --- items that come and go ---------------------------------------------------------------------------------
 
 admit, retire = by_item(observed=0, clicks=0, share=math.inf, width=0.0, in_list=0)
-
-
-def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
-    return renumber_drawn(memo, numbers, len(memo))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies import cascading
 from clickbandit.policies.cascading import CascadingPolicy, State, put_highest
-from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.contract import Algorithm, Live, no_memo
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, feedback: str = "first") -> State:
@@ -54,5 +54,5 @@ class TSCascade(CascadingPolicy):
     paper = "Zhong et al. 2021"
     title = "TS-Cascade"
     colour = "lilac dotted"
-    algorithm = Algorithm(init, cascading.no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)
