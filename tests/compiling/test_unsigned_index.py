@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from clickbandit.compiling.kernel import callable_kernel, is_compiled, kernel, slow_path
+from clickbandit.compiling.linked import LinkedLibrary
 
 pytestmark = pytest.mark.skipif(
     not is_compiled(kernel(lambda: None)), reason="compilation is off (NUMBA_DISABLE_JIT)"
@@ -38,6 +39,15 @@ def test_a_kernel_of_the_package_does_not_ask_for_the_sign(decorator):
     array = np.arange(3)
     assert questions(decorator(within_package(read)), array, 1) == 0
     assert questions(decorator(read), array, 1) > 0
+
+
+def test_a_kernel_of_the_package_is_only_linked_into_what_calls_it():
+    for function, linked in ((within_package(read), True), (read, False)):
+        compiled = kernel(function)
+        assert callable_kernel(compiled)(np.arange(3), 1) == 1
+        [overload] = compiled.overloads.values()
+        assert isinstance(overload.library, LinkedLibrary) == linked
+        assert (overload.library._compiled_object is None) == linked
 
 
 def test_others_count_from_the_end_as_python_does():

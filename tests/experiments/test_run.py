@@ -20,6 +20,7 @@ from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.experiments.results import load_results
 from clickbandit.experiments.run import run
+from clickbandit.simulation.run import Problem
 
 CM = CascadeModel([0.5, 0.4, 0.2, 0.1])
 PBM = PositionBasedModel([0.2, 0.4, 0.6, 0.1], [1, 0.5, 0.3])
@@ -124,6 +125,7 @@ SCRIPT = """
 import sys
 from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.run import run
+from clickbandit.simulation.run import Problem
 sys.path.insert(0, {tests!r})
 from test_run import plan
 with Folder.open({folder!r}, plan(steps=400_000, runs=4)) as folder:
@@ -182,6 +184,25 @@ def test_the_same_code_is_compiled_by_one_thread_only(
     assert result(tmp_path, threads=4, progress=progress).equals(undisturbed)
     assert most == 1
     assert sorted(compiled) == ["random CM", "random PBM", "ranked-exp3 CM", "ranked-exp3 PBM"]
+
+
+def test_few_steps_are_not_compiled_and_come_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit: a folder may be resumed with few steps to go."""
+    found, make_loop = [], Problem.make_loop
+
+    def watched(problem: Problem, *, compiled: bool) -> object:
+        seen.append(compiled)
+        return make_loop(problem, compiled=compiled)
+
+    monkeypatch.setattr(Problem, "make_loop", watched)
+    for least in (2 * 1000, 2 * 1000 + 1):
+        seen: list[bool] = []
+        monkeypatch.setattr(engine, "MIN_STEPS_TO_COMPILE", least)
+        traces = simulate(["ranked-exp3", "cts"], CM, positions=2, steps=1000, runs=2, seed=1)
+        found.append((set(seen), [(trace.regret.tolist(), trace.final_lists) for trace in traces]))
+    (first, results), (second, same) = found
+    assert (first, second) == ({True}, {False})
+    assert results == same
 
 
 def test_runs_that_differ_in_one_setting_are_apart(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 def _probe() -> bool:
     """Whether numba still takes the options that it does not promise: tried on one function, compiled and called."""
     try:
-        from clickbandit.compiling.unsigned_index import Compiler
+        from clickbandit.compiling.compiler import Compiler
 
         def third(values: FloatArray, i: int) -> float:
             return float(values[i + 1])
@@ -52,7 +52,7 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Options of all compiled code, further ones of kernels, and those of kernels in this package.
 
     `_nrt=False`: kernels make no arrays, so numba need not count references to those in a state at every use, which
-    would take most of a step's time. The compiler pass: see `unsigned_index`.
+    would take most of a step's time. The compiler: see `compiling.compiler`.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return _PLAIN, {}, {}
@@ -64,7 +64,7 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
             stacklevel=2,
         )
         return _PLAIN, {}, {}
-    from clickbandit.compiling.unsigned_index import Compiler
+    from clickbandit.compiling.compiler import Compiler
 
     return {**_PLAIN, "_nrt": False}, _INNER, {"pipeline_class": Compiler}
 
@@ -80,8 +80,8 @@ class _Kernel(CPUDispatcher):
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    # kernels of this package never count from the end of an array, as a user's own may
-    own = _OWN_OPTIONS if function.__module__.partition(".")[0] == "clickbandit" else {}
+    # kernels of this package, also where they stand in a specialised template: see `compiling.compiler`
+    own = _OWN_OPTIONS if function.__module__.startswith(("clickbandit.", "clickbandit_")) else {}
     compiled = numba.njit(**_OPTIONS, **_INNER_OPTIONS, **own, **options)(function)
     if is_compiled(compiled):
         compiled.__class__ = _Kernel

@@ -1,4 +1,4 @@
-"""numba's compiler, but for `array[i]` it does not ask whether i is negative, to count from the end then.
+"""A pass of the compiler: for `array[i]` it does not ask whether i is negative, to count from the end then.
 
 Kernels spent a tenth to a fifth of their time on that question. The kernels of this package count from the end by
 constants only (`array[-1]`), which are left alone. With NUMBA_BOUNDSCHECK=1 numba raises an IndexError where one does
@@ -8,11 +8,9 @@ otherwise.
 from typing import Any
 
 from numba.core import ir, types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, find_const, get_definition, guard
 from numba.core.typing.templates import signature
-from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic
 
 
@@ -64,13 +62,3 @@ class IndexFromStart(FunctionPass):
                 block.append(statement)
         state.func_ir._definitions = build_definitions(state.func_ir.blocks)
         return True
-
-
-class Compiler(CompilerBase):
-    """numba's compiler with that pass."""
-
-    def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(IndexFromStart, ReconstructSSA)
-        passes.finalize()
-        return [passes]

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from queue import SimpleQueue
@@ -16,6 +16,8 @@ from clickbandit.policies.contract import Rank
 from clickbandit.simulation.outcome import Progress, simulate_run, window_ends
 from clickbandit.simulation.run import Problem, Run
 
+MIN_STEPS_TO_COMPILE = 3_000
+"""Fewer steps than this are sooner taken as plain Python, with the same numbers, than their code is compiled."""
 PATIENCE = 0.5
 """Seconds that Ctrl-C waits for the threads: one that compiles or is in the middle of a long leap is left behind."""
 _THREAD = "clickbandit engine"
@@ -58,6 +60,7 @@ def run_jobs(
     if cluster is not None:
         run_on_cluster(cluster, jobs, keep, progress)
         return
+    _leave_uncompiled(jobs)
     schedule = _Schedule([job.problem for job in jobs])
     keeping, closed = Lock(), Event()
 
@@ -99,6 +102,17 @@ def _try_out(jobs: Sequence[Job]) -> None:
         if (unit.policy, unit.model) not in tried and not problem.policy.built_in:
             problem.try_out()
         tried.add((unit.policy, unit.model))
+
+
+def _leave_uncompiled(jobs: Sequence[Job]) -> None:
+    """Take few steps as plain Python. What compiles is decided by what was asked for alone, not by what is cached."""
+    steps: Counter[_Kind] = Counter()
+    for unit, problem in jobs:
+        steps[_kind(problem)] += unit.steps
+    for _, problem in jobs:
+        few = steps[_kind(problem)] < MIN_STEPS_TO_COMPILE
+        if few and problem.policy.built_in and not problem.leaps:
+            problem.loop = problem.make_loop(compiled=False)
 
 
 def _on_threads(n: int, work: Callable[[], None], stop: Callable[[], None] = lambda: None) -> None:

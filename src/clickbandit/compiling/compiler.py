@@ -1,0 +1,24 @@
+"""numba's compiler as it compiles the kernels of this package; users' own may count from the end of an array, and may
+need Python's objects."""
+
+from typing import Any
+
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.typed_passes import NativeLowering
+from numba.core.untyped_passes import ReconstructSSA
+
+from clickbandit.compiling.linked import LinkedLowering
+from clickbandit.compiling.unsigned_index import IndexFromStart
+
+
+class Compiler(CompilerBase):
+    """With indices that count from the start, and code that is only linked into what calls it."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(IndexFromStart, ReconstructSSA)
+        passes.passes = [
+            (LinkedLowering, why) if step is NativeLowering else (step, why) for step, why in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
