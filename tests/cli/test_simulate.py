@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-SIMULATE = ("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 1000, "--runs", 2)
+SIMULATE = ("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 600, "--runs", 2)
 
 
 def test_simulate_writes_the_results(run, folder):
@@ -30,7 +30,7 @@ def test_simulate_in_a_folder_is_resumed_and_drawn_again(run, folder):
         "--models",
         "PBM",
         "--drift",
-        500,
+        300,
         "--flip",
         0.1,
         "--delay",
@@ -38,7 +38,7 @@ def test_simulate_in_a_folder_is_resumed_and_drawn_again(run, folder):
     )
     code, out, err = run(*command, "--out", "results")
     assert (code, err) == (0, "")
-    assert out.startswith("2 policies on PBM of 2 queries: 8 runs of 1,000 steps, in results\n")
+    assert out.startswith("2 policies on PBM of 2 queries: 8 runs of 600 steps, in results\n")
     assert out.endswith("written: results\n")
     table = pq.read_table("results/results.parquet")
     assert table.num_rows == 2 * 2 * 2 * 100
@@ -68,7 +68,7 @@ def test_simulate_has_the_numbers_of_compare(run):
         "--policies",
         "batchrank",
         "--drift",
-        "300,600",
+        "200,400",
         "--flip",
         0.2,
         "--delay",
@@ -169,7 +169,7 @@ def test_the_shell_and_python_give_the_same_numbers(run):
         *SIMULATE, "--model", "CM", "--query", "shoes", "--policy", "batchrank", "--seed", 3, "--json"
     )
     model = load_queries("queries.json")[0].models["CM"]
-    trace = simulate(BatchRank(), model, positions=2, steps=1000, runs=2, seed=3, query="shoes")
+    trace = simulate(BatchRank(), model, positions=2, steps=600, runs=2, seed=3, query="shoes")
     assert json.loads(out)["results"][0]["regret"]["mean"] == trace.summary().regret.mean
 
 

@@ -280,7 +280,7 @@ class GRAB(Policy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.3, 0.9, 0.6], examination=[0.5, 1])
-    >>> simulate(GRAB(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(GRAB(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[2, 1]]
     """
 

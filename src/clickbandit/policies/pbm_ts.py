@@ -142,7 +142,7 @@ class PBMTS(PBMPolicy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.3, 0.9, 0.6], examination=[1, 0.5])
-    >>> simulate(PBMTS(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(PBMTS(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[1, 2]]
     """
 

@@ -109,7 +109,7 @@ class PBMUCB(BoundedPBMPolicy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.3, 0.9, 0.6], examination=[1, 0.5])
-    >>> simulate(PBMUCB(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(PBMUCB(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[1, 2]]
     """
 

@@ -32,7 +32,7 @@ class Rank1Elim(Policy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.1, 0.9, 0.4], examination=[0.5, 1])
-    >>> simulate(Rank1Elim(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(Rank1Elim(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[2, 1]]
     """
 

@@ -298,7 +298,7 @@ class TopRank(Policy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.3], examination=[1, 0.5])
-    >>> simulate(TopRank(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(TopRank(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[0, 1]]
     """
 

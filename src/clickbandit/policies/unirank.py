@@ -267,7 +267,7 @@ class UniRank(Policy):
 
     >>> from clickbandit import CascadeModel, simulate
     >>> model = CascadeModel(attraction=[0.3, 0.9, 0.6])
-    >>> simulate(UniRank(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(UniRank(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[1, 2]]
     """
 

@@ -38,7 +38,7 @@ class BatchRank(Policy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.3], examination=[1, 0.5])
-    >>> simulate(BatchRank(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(BatchRank(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[0, 1]]
     """
 

@@ -35,7 +35,7 @@ class ClickTS(Policy):
 
     >>> from clickbandit import PositionBasedModel, simulate
     >>> model = PositionBasedModel(attraction=[0.3, 0.9, 0.6], examination=[1, 0.5])
-    >>> simulate(ClickTS(), model, positions=2, steps=20_000, seed=1).summary().final_lists
+    >>> simulate(ClickTS(), model, positions=2, steps=2_000, seed=1).summary().final_lists
     [[1, 2]]
     """
 
