@@ -4,25 +4,37 @@
 after every hundredth of their impressions. Without a difference between the arms, whoever sees an interval exclude zero
 at any of the looks is misled: a false alarm. With a difference of 5%, and the sequence tightest at the size of a fixed
 test planned for it (with 80% power at level 5%), the impressions until it is found are compared with that size.
+
+**`compare` and `simulate`.** Of many simulated runs, whose mean is taken for the truth, a few are drawn again and
+again: how often is the truth in the interval of the mean over queries, and of the difference between two policies on
+the same users?
+
+**`evaluate`.** Many small logs of the same users, with the scores on all of them together as the truth.
 """
 
 import argparse
+import itertools
 import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas
 
 from benchmarks import Rows
+from clickbandit import CascadeModel, PositionBasedModel, Query, count_log, simulate
 from clickbandit.compiling.kernel import FloatArray
-from clickbandit.intervals import Sums, watched_over_shares
+from clickbandit.intervals import Interval, Sums, mean_of_strata, watched_over_shares
+from clickbandit.logs.evaluate import Measure, evaluate
+from clickbandit.report.statistics import paired_difference
 from clickbandit.report.tables import print_table
 
 IMPRESSIONS = 50_000
 LOOKS = 100
 DIFFERENCE = 0.05
 POWER = 0.8
+LEAST_COVERAGE = 0.93
 _NORMAL_95, _NORMAL_80 = 1.959964, 0.841621
 
 # --- watched comparisons ------------------------------------------------------------------------------------
@@ -158,6 +170,84 @@ def power(services: int, rng: np.random.Generator) -> Rows:
     return rows
 
 
+# --- simulated runs -----------------------------------------------------------------------------------------
+
+RUNS = 5
+"""Of a comparison, on each query."""
+QUERIES = {
+    "a": CascadeModel([0.5, 0.3, 0.2, 0.1, 0.05]),
+    "b": CascadeModel([0.9, 0.5, 0.1, 0.1, 0.1]),
+    "c": CascadeModel([0.3, 0.28, 0.2, 0.15, 0.1]),
+}
+BANK, STEPS = 2000, 3000
+POLICIES = ("cts", "cascade-ucb1")
+
+
+def compared(samples: int, rng: np.random.Generator) -> Rows:
+    """How often intervals over a few runs have the mean over a bank of many in them."""
+    one, other = (
+        np.array([_regret(policy, query, model) for query, model in QUERIES.items()]) for policy in POLICIES
+    )
+    truths = one.mean(), other.mean(), (other - one).mean()
+    covered = np.zeros((samples, 3))
+    for sample in range(samples):
+        drawn = rng.integers(BANK, size=(len(QUERIES), RUNS))
+        mine, others = (np.take_along_axis(bank, drawn, axis=1) for bank in (one, other))
+        found = mean_of_strata(mine), mean_of_strata(others), _paired(others, mine)
+        covered[sample] = [_has(interval, truth) for interval, truth in zip(found, truths, strict=True)]
+    names = [f"regret of {policy}" for policy in POLICIES] + ["their difference"]
+    return [{"interval": name, "holds": rate} for name, rate in zip(names, covered.mean(axis=0), strict=True)]
+
+
+def _regret(policy: str, query: str, model: CascadeModel) -> FloatArray:
+    trace = simulate(policy, model, positions=2, steps=STEPS, runs=BANK, query=query, method="step")
+    return trace.regret @ trace.window_sizes
+
+
+def _paired(one: FloatArray, other: FloatArray) -> Interval:
+    named = [
+        {(str(query), run): float(value) for query, row in enumerate(values) for run, value in enumerate(row)}
+        for values in (one, other)
+    ]
+    found = paired_difference(*named)
+    assert found is not None
+    return found
+
+
+def _has(interval: Interval | Measure, truth: float) -> bool:
+    return interval.low <= truth <= interval.high
+
+
+# --- scores of click models ---------------------------------------------------------------------------------
+
+SESSIONS = 1000
+"""Of a log."""
+
+
+def evaluated(logs: int, rng: np.random.Generator) -> Rows:
+    """How often the scores on a log have those on all logs together in their intervals."""
+    users = PositionBasedModel([0.6, 0.3, 0.2, 0.1], [1, 0.7, 0.4])
+    queries = [Query("q", list("abcd"), {"PBM": users, "CM": CascadeModel([0.6, 0.3, 0.2, 0.1])})]
+    shown = rng.permuted(np.tile(np.arange(4), (logs * SESSIONS, 1)), axis=1)[:, :3]
+    probability = np.asarray(users.attraction)[shown] * np.asarray(users.examination)
+    clicks = (rng.random(shown.shape) < probability).astype(int)
+    lists = [list(map("abcd".__getitem__, row)) for row in shown.tolist()]
+    frame = pandas.DataFrame({"query": ["q"] * len(lists), "list": lists, "clicks": clicks.tolist()})
+    true = evaluate(queries, count_log(frame), samples=1)
+    measures = ("log_likelihood", "perplexity", "conditional_perplexity")
+    covered: dict[str, list[bool]] = {}
+    for log in range(logs):
+        counts = count_log(frame[log * SESSIONS : (log + 1) * SESSIONS])
+        found = evaluate(queries, counts, samples=400, seed=log)
+        for model, name in itertools.product(found.models, measures):
+            truth = getattr(true.models[model], name).value
+            covered.setdefault(f"{name.replace('_', ' ')} of {model}", []).append(
+                _has(getattr(found.models[model], name), truth)
+            )
+        covered.setdefault("lead of PBM", []).append(_has(found.lead, true.lead.value))
+    return [{"interval": name, "holds": np.mean(values)} for name, values in covered.items()]
+
+
 # --- the command --------------------------------------------------------------------------------------------
 
 
@@ -167,17 +257,26 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--services", type=int, default=1000, help="simulated services (%(default)s)")
-    services = parser.parse_args().services
-    rng = np.random.default_rng(1)
-    error = 2 * math.sqrt(0.05 * 0.95 / services)
-    alarms, found = false_alarms(services, rng), power(services, rng)
-    print(f"Watched {LOOKS} times without a difference, {services} services of {IMPRESSIONS:,} impressions:")
-    print_table(alarms)
-    print(f"\nWatched with a difference of {DIFFERENCE:.0%}:")
-    print_table(found)
-    fine = all(row["false alarms"] <= 0.05 + error for row in alarms)
-    return 0 if fine and all(row["found within twice that"] >= POWER for row in found) else 1
+    parser.add_argument("--times", type=int, default=1000, help="services, samples and logs (%(default)s)")
+    parser.add_argument("--only", choices=["watched", "compared", "evaluated"], help="only these intervals")
+    options = parser.parse_args()
+    times, rng, fine = options.times, np.random.default_rng(1), True
+    error = 2 * math.sqrt(0.05 * 0.95 / times)
+    if options.only in (None, "watched"):
+        alarms, found = false_alarms(times, rng), power(times, rng)
+        print(f"Watched {LOOKS} times without a difference, {times} services of {IMPRESSIONS:,} impressions:")
+        print_table(alarms)
+        print(f"\nWatched with a difference of {DIFFERENCE:.0%}:")
+        print_table(found)
+        fine = all(row["false alarms"] <= 0.05 + error for row in alarms)
+        fine = fine and all(row["found within twice that"] >= POWER for row in found)
+    for name, measure in (("compared", compared), ("evaluated", evaluated)):
+        if options.only in (None, name):
+            rows = measure(times, rng)
+            print(f"\n95% intervals, {name} {times} times:")
+            print_table(rows)
+            fine = fine and all(row["holds"] >= LEAST_COVERAGE - error for row in rows)
+    return 0 if fine else 1
 
 
 if __name__ == "__main__":

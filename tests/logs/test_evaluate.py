@@ -140,7 +140,8 @@ def test_the_interval_is_that_of_a_known_distribution() -> None:
     query = Query("q", ["a"], {"PBM": PositionBasedModel([0.2], [1]), "CM": CascadeModel([0.6])})
     found = evaluate([query], counts, samples=20_000)
     by_list = {
-        name: np.where(np.array(clicks) == "1", np.log(p), np.log(1 - p)) for name, p in (("PBM", 0.2), ("CM", 0.6))
+        name: np.where(np.array(clicks) == "1", np.log(p), np.log(1 - p))
+        for name, p in (("PBM", 0.2), ("CM", 0.6))
     }
     for interval, values in (
         (found.models["PBM"].log_likelihood, by_list["PBM"]),
