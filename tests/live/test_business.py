@@ -1,13 +1,13 @@
 """Safety for the business: pinned and excluded items, a share held out, items that come and go, and pruning."""
 
 from collections import Counter
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clickbandit import InputError
+from clickbandit.intervals import watched_difference
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
 from clickbandit.live.algorithm import Algorithms
@@ -122,7 +122,7 @@ def test_a_share_is_held_out_and_compared(open_ranker):
     for n, list_ in enumerate(shown):
         if list_.source == "holdout":
             assert list_.items == ("A", "B", "C")
-        clicked = [item for item in list_.items if item in "ABC"][: 1 + n % 2]
+        clicked = [item for item in list_.items if item in "ABC"][: n % 3]
         for item in clicked:
             ranker.click(list_.id, item)
         ranker.settle(list_.id)
@@ -134,13 +134,11 @@ def test_a_share_is_held_out_and_compared(open_ranker):
     for arm, source in ((found.treated, "policy"), (found.held_out, "holdout")):
         n = sources[source]
         assert (arm.impressions, arm.clicks) == (n, clicks[source])
-        mean = clicks[source] / n
-        spread = np.sqrt((squares[source] / n - mean**2) * n / (n - 1) / n)
-        np.testing.assert_allclose(
-            astuple(arm.per_impression), (mean, mean - 1.97 * spread, mean + 1.97 * spread), rtol=0.01
-        )
+        assert arm.per_impression.mean == clicks[source] / n
+        assert arm.per_impression.low < arm.per_impression.mean < arm.per_impression.high
+    sides = [(sources[side], clicks[side], squares[side]) for side in ("policy", "holdout")]
+    assert (found.difference.low, found.difference.high) == watched_difference(*sides)
     assert found.difference.mean == found.treated.per_impression.mean - found.held_out.per_impression.mean
-    assert found.difference.low < found.difference.mean < found.difference.high
 
 
 def test_who_is_held_out_is_decided_by_the_id(open_ranker, folder, clock):
@@ -160,13 +158,17 @@ def test_only_what_was_shown_meanwhile_is_compared(open_ranker):
     assert ranker.query("shoes").holdout is None
     ranker.close()
     ranker = open_ranker(holdout=0.5)
-    lists = [ranker.rank("shoes", ITEMS, id=f"i{n}", pinned={"F": 1}) for n in range(20)]
-    for shown in lists:
+    for n in range(120):
+        shown = ranker.rank("shoes", ITEMS, id=f"i{n}", pinned={"F": 1})
         assert shown.items[0] == "F"  # the rules hold on both sides
+        if n % 2:
+            ranker.click(shown.id, "F")
         ranker.settle(shown.id)
+        if n == 35:
+            assert ranker.query("shoes").holdout is None, "20 clicks on either side are needed"
     ranker.void(ranker.rank("shoes", ITEMS).id)
     found = ranker.query("shoes").holdout
-    assert found.treated.impressions + found.held_out.impressions == 20
+    assert found.treated.impressions + found.held_out.impressions == 120
 
 
 # --- items that come and go ---------------------------------------------------------------------------------

@@ -125,32 +125,36 @@ def test_not_ready_when_stopping(service):
 
 def test_metrics(open_service):
     service = open_service({"holdout": 0.5})
-    for k in range(40):
+    for k in range(140):
         item = service.rank(id=str(k))["items"][0]["id"]
-        service.events({"id": str(k), "item": item}, {"id": "none", "item": item})
+        service.events({"id": str(k) if k % 2 else "none", "item": item})
         service.post(f"/v1/impressions/{k}/settle")
+        if k == 30:
+            early = metrics(service)
     service.get("/nowhere")
     found = metrics(service)
     lists = {key[1]: value for key, value in found.items() if key[0] == "clickbandit_lists_total"}
     assert lists == {
         "policy": lists["policy"],
-        "holdout": 40 - lists["policy"],
+        "holdout": 140 - lists["policy"],
         "rules": 0,
         "frozen": 0,
         "fallback": 0,
     }
-    assert 0 < lists["policy"] < 40
-    assert found["clickbandit_events_total", "accepted"] == 40
-    assert found["clickbandit_events_total", "unknown"] == 40
-    assert found["clickbandit_requests_total", "/v1/rank", "200"] == 40
+    assert 0 < lists["policy"] < 140
+    assert found["clickbandit_events_total", "accepted"] == 70
+    assert found["clickbandit_events_total", "unknown"] == 70
+    assert found["clickbandit_requests_total", "/v1/rank", "200"] == 140
     assert found["clickbandit_requests_total", "none", "404"] == 1
-    assert found["clickbandit_request_seconds_count", "/v1/rank"] == 40
-    assert found["clickbandit_impressions_total",] == 40
-    assert found["clickbandit_settled_total",] == 40
-    assert found["clickbandit_clicks_total",] == 40
+    assert found["clickbandit_request_seconds_count", "/v1/rank"] == 140
+    assert found["clickbandit_impressions_total",] == 140
+    assert found["clickbandit_settled_total",] == 140
+    assert found["clickbandit_clicks_total",] == 70
     assert found["clickbandit_learned",] == lists["policy"]
-    assert found["clickbandit_clicks_per_impression", "held_out"] == 1
-    assert found["clickbandit_holdout_difference", "low"] == 0
+    assert 0.3 < found["clickbandit_clicks_per_impression", "held_out"] < 0.7
+    difference = [found["clickbandit_holdout_difference", end] for end in ("low", "mean", "high")]
+    assert difference == sorted(difference)
+    assert ("clickbandit_holdout_difference", "high") not in early, "20 clicks on either side are needed"
     assert found["process_resident_memory_bytes",] > 0
 
 

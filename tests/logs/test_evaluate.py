@@ -132,6 +132,28 @@ def test_intervals_cover_the_true_score(tmp_path: Path) -> None:
     assert 0.85 < np.mean(covered) <= 1  # 0.95 is expected
 
 
+def test_the_interval_is_that_of_a_known_distribution() -> None:
+    """400 lists of one item, of which 120 were clicked: what a list adds to the score has two values, so their mean is
+    all but normal, with a standard error that is known."""
+    clicks = ["1"] * 120 + ["0"] * 280
+    counts = count_log(pandas.DataFrame({"query": ["q"] * 400, "list": ["a"] * 400, "clicks": clicks}))
+    query = Query("q", ["a"], {"PBM": PositionBasedModel([0.2], [1]), "CM": CascadeModel([0.6])})
+    found = evaluate([query], counts, samples=20_000)
+    by_list = {
+        name: np.where(np.array(clicks) == "1", np.log(p), np.log(1 - p))
+        for name, p in (("PBM", 0.2), ("CM", 0.6))
+    }
+    for interval, values in (
+        (found.models["PBM"].log_likelihood, by_list["PBM"]),
+        (found.models["CM"].log_likelihood, by_list["CM"]),
+        (found.lead, by_list["PBM"] - by_list["CM"]),
+    ):
+        radius = 1.96 * values.std() / np.sqrt(400)
+        assert interval.value == pytest.approx(values.mean())
+        assert interval.value - interval.low == pytest.approx(radius, rel=0.04)
+        assert interval.high - interval.value == pytest.approx(radius, rel=0.04)
+
+
 def test_nothing_to_evaluate_gets_a_sentence() -> None:
     with pytest.raises(InputError, match="at least one click model"):
         evaluate([Query("q", ["a"], {})], counts_of(LOG))

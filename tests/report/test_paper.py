@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clickbandit.queries import best_list
-from clickbandit.report import paper
+from clickbandit.report import claims, paper
 from clickbandit.report.statistics import Curves, curves
 from clickbandit.report.styles import looks
 from clickbandit.theory import regret_bound
@@ -109,7 +109,7 @@ def test_versions_of_batchrank_side_by_side() -> None:
 def test_the_bound_beside_the_regret() -> None:
     queries = made_up_queries()
     found = curves(made_up())
-    rows = paper.bound_rows(found, queries, 5)
+    rows = [one._asdict() for one in claims.bounds(found, queries, 5)]
     assert len(rows) == 6
     users = queries[1].model("PBM")
     row = rows[4]

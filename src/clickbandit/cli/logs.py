@@ -11,7 +11,7 @@ from clickbandit.cli._shared import Force, app, known_models, output, whole_numb
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
-    from clickbandit.logs import Counts, Fit
+    from clickbandit.logs import Counts, Doubt, Fit
 
 FORMATS, WRITABLE = "{formats}", "{writable formats}"
 """What stands for the names of log formats in the help of an option."""
@@ -69,6 +69,10 @@ Tolerance = Annotated[
     float, typer.Option(help="EM stops when it improves the log-likelihood per session by less.")
 ]
 Smoothing = Annotated[str, typer.Option(help="p,q: a parameter is (p + numerator) / (p + q + denominator).")]
+Empirical = Annotated[
+    bool,
+    typer.Option("--empirical", help="Estimate the prior of items from the log (PBM, UBM), not --smoothing."),
+]
 Compat = Annotated[str | None, typer.Option(help="pyclick: its DBN and CCM.", show_default="exact EM")]
 SaveCounts = Annotated[
     Path | None, typer.Option(help="Write the counts here, as Parquet: --format counts reads them.")
@@ -90,6 +94,7 @@ def fit(
     iterations: Iterations = None,
     tolerance: Tolerance = 1e-8,
     smoothing: Smoothing = "1,1",
+    empirical: Empirical = False,
     compat: Compat = None,
     query_key: QueryKey = "query",
     strict: Strict = False,
@@ -108,13 +113,13 @@ def fit(
     from clickbandit.click_models.fitting import Options
     from clickbandit.logs import choose_queries
     from clickbandit.queries import save_queries
-    from clickbandit.report.fits import fit_rows, print_fits
+    from clickbandit.report.fits import doubt_text, fit_rows, print_fits
 
     names = known_models([name.strip() for name in models.split(",")])
     for option, number in (("--top-queries", top_queries), ("--items", items)):
         if number is not None and number < 1:
             raise InputError(f"{option} must be at least 1, found {number}")
-    options = Options(_smoothing(smoothing), iterations, tolerance, compat)
+    options = Options(_smoothing(smoothing), iterations, tolerance, compat, empirical)
     with (
         output(out, force) as queries_file,
         output(save_counts, force) as counts_file,
@@ -123,7 +128,7 @@ def fit(
         counts = _count(log, format, memory_limit, strict, query_key, cluster)
         if counts_file:
             counts.save(counts_file)
-        fits = _fit_all(counts, names, options)
+        fits, doubted = _fit_all(counts, names, options)
         rows = fit_rows(fits, counts)
         if queries_file:
             chosen = choose_queries(
@@ -134,10 +139,15 @@ def fit(
             _write_tables(fits, table_file)
     if as_json:
         found = counts.reading.as_dict() | {"queries": counts.n_queries, "items": counts.n_pairs}
+        for row in rows:
+            row["doubts"] = [doubt._asdict() for doubt in doubted[row["model"]]]
         print(json.dumps({"reading": found, "models": rows}, indent=1))
         return
     print(f"{counts.n_queries:,} queries, {counts.n_pairs:,} items; {counts.reading}")
     print_fits(rows)
+    for name, where in doubted.items():
+        for sentence in doubt_text(name, where):
+            typer.echo(f"warning: {sentence} (--empirical estimates it from the log)", err=True)
     for path in filter(None, (out, save_counts, table)):
         print(f"written: {path}")
 
@@ -249,19 +259,21 @@ def _count(
         return count_log(log, format, memory_limit=memory, progress=advance, **options)
 
 
-def _fit_all(counts: "Counts", names: list[str], options: Any) -> "list[Fit]":
-    """Fit click models, and show how many are done."""
+def _fit_all(counts: "Counts", names: list[str], options: Any) -> "tuple[list[Fit], dict[str, list[Doubt]]]":
+    """Fit click models, ask by model where they rest on their prior, and show how many are done."""
     from dataclasses import asdict
 
-    from clickbandit.logs import fit
+    from clickbandit.logs import doubts, fit
     from clickbandit.progress import progress_bar
 
-    fits = []
+    fits, doubted = [], {}
     with progress_bar(len(names), "fitting", "models") as advance:
         for name in names:
             fits.append(fit(counts, name, **asdict(options)))
+            is_final = not (options.compat or options.empirical or options.iterations is not None)
+            doubted[name] = doubts(counts, fits[-1]) if is_final else []
             advance(1)
-    return fits
+    return fits, doubted
 
 
 def _write_tables(fits: "list[Fit]", path: Path) -> None:

@@ -2,7 +2,10 @@
 finds."""
 
 import math
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,8 +52,9 @@ def maximise(
         values = tuple(
             np.clip(smoothed(n, d, options.smoothing), FLOOR, CAP) for n, d in zip(num, den, strict=True)
         )
-    n_probes = 1 if separate else _PROBES
-    errors = _standard_errors(values, exact or step, counts.n_pairs * by_pair, n_probes, options)
+    prior = tuple(np.full(len(np.concatenate(values)), strength) for strength in options.smoothing)
+    with information(values, exact or step, prior, counts.n_pairs * by_pair, separate=separate) as found:
+        errors = standard_errors(values, found, found.covariance())
     names = list(sizes)
     return Estimate(
         dict(zip(names, values, strict=True)),
@@ -70,56 +74,122 @@ def _expect(step: Step, values: Values) -> tuple[float, Values, Values]:
 
 _MOVE = 1e-4  # of a log-odds, to see how the gradient changes
 _PROBES = 8
-_LARGEST_CROSS = 30_000_000  # entries of the matrix between the parameters of pairs and the shared ones
+_LARGEST_MATRIX = 30_000_000
+"""Entries of what lies between the parameters of pairs and the shared ones: more are kept in a file."""
+_BLOCK = 100_000  # pairs at a time
+_SOLVING = 200  # steps of conjugate gradients, at most
 
 
-def _standard_errors(values: Values, step: Step, n_local: int, n_probes: int, options: Options) -> Values:
-    """From the curvature of the penalised log-likelihood in the log-odds of its parameters.
+class Information(NamedTuple):
+    """The information matrix: the curvature of the penalised log-likelihood in the log-odds of its parameters."""
 
-    By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give
-    the information matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas,
-    Kokiopoulou, Saad 2007; exact where pairs do not touch each other, as in the PBM), of the shared ones
-    all, and what lies between. So a pair's error counts the doubt about the shared parameters, but not that
-    about other pairs.
+    local: FloatArray
+    """Its diagonal for the parameters of pairs."""
+    between: FloatArray
+    """Its columns of the shared parameters."""
+    solved: FloatArray
+    """The inverse of its part for pairs, times the part of these columns."""
+
+    def blocks(self) -> list[slice]:
+        """The pairs, some at a time."""
+        n = len(self.local)
+        return [slice(first, min(first + _BLOCK, n)) for first in range(0, n, _BLOCK)]
+
+    def covariance(self) -> FloatArray:
+        """Of the shared parameters: their part of the inverse of the whole matrix."""
+        _, between, solved = self
+        schur = between[len(self.local) :] - sum(between[block].T @ solved[block] for block in self.blocks())
+        size, vectors = np.linalg.eigh((schur + schur.T) / 2)
+        return np.asarray((vectors / np.maximum(size, 1e-9)) @ vectors.T)
+
+
+def standard_errors(values: Values, found: Information, covariance: FloatArray) -> Values:
+    """Of all parameters, given the covariance of the shared ones.
+
+    A pair's error counts the doubt about the shared parameters, but not that about pairs that it is not separate from.
     """
-    p, q = options.smoothing
-    cuts = np.cumsum([len(value) for value in values])[:-1]
+    variance = 1 / found.local
+    for block in found.blocks():
+        cross = found.solved[block]
+        variance[block] += np.einsum("ig,gh,ih->i", cross, covariance, cross)
+    value = np.concatenate(values)
+    error = value * (1 - value) * np.sqrt(np.concatenate([variance, np.diag(covariance)]))
+    # No probability is known worse than to within a half.
+    return tuple(np.split(np.minimum(error, 0.5), _cuts(values)))
+
+
+@contextmanager
+def information(
+    values: Values, step: Step, prior: Values, n_local: int, *, separate: bool
+) -> Iterator[Information]:
+    """By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give the
+    matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas, Kokiopoulou, Saad 2007; exact
+    where pairs are separate), of the shared ones all, and what lies between. `prior` is p and q of each parameter."""
+    p, q = prior
     value = np.concatenate(values)
     odds = np.log(value) - np.log1p(-value)
     n_shared = len(value) - n_local
 
     def gradient(at: FloatArray) -> FloatArray:
         moved = 1 / (1 + np.exp(-at))
-        _, num, den = _expect(step, tuple(np.split(moved, cuts)))
+        _, num, den = _expect(step, tuple(np.split(moved, _cuts(values))))
         return p + np.concatenate(num) - (p + q + np.concatenate(den)) * moved
 
     here = gradient(odds)
 
-    def information(direction: FloatArray) -> FloatArray:
-        return (here - gradient(odds + _MOVE * direction)) / _MOVE
+    def product(direction: FloatArray) -> FloatArray:
+        scale = max(float(np.abs(direction).max()), 1e-300)  # no step is too long for a difference
+        return (here - gradient(odds + _MOVE / scale * direction)) / _MOVE * scale
+
+    def of_pairs(direction: FloatArray) -> FloatArray:
+        return product(np.append(direction, np.zeros(n_shared)))[:n_local]
 
     rng = np.random.default_rng(0)
+    n_probes = 1 if separate else _PROBES
     local = np.zeros(n_local)
     for _ in range(n_probes):
-        signs = np.concatenate([rng.choice([-1.0, 1.0], n_local), np.zeros(n_shared)])
-        local += (information(signs) * signs)[:n_local] / n_probes
-    floor = np.maximum((p + q) * value * (1 - value), 1e-12)
-    local = np.maximum(local, floor[:n_local])
-    if n_local * n_shared > _LARGEST_CROSS:
-        shared = information(np.concatenate([np.zeros(n_local), np.ones(n_shared)]))[n_local:]
-        variance = 1 / np.concatenate([local, np.maximum(shared, floor[n_local:])])
-    else:
-        columns = [information(np.eye(1, len(value), n_local + i)[0]) for i in range(n_shared)]
-        matrix = np.array(columns).T
-        cross = matrix[:n_local] / local[:, None]
-        schur = matrix[n_local:] - matrix[:n_local].T @ cross
-        size, vectors = np.linalg.eigh((schur + schur.T) / 2)
-        covariance = (vectors / np.maximum(size, 1e-9)) @ vectors.T
-        variance = np.concatenate(
-            [1 / local + np.einsum("ig,gh,ih->i", cross, covariance, cross), np.diag(covariance)]
-        )
-    # No probability is known worse than to within a half.
-    return tuple(np.split(np.minimum(value * (1 - value) * np.sqrt(variance), 0.5), cuts))
+        signs = rng.choice([-1.0, 1.0], n_local)
+        local += of_pairs(signs) * signs / n_probes
+    local = np.maximum(local, np.maximum((p + q) * value * (1 - value), 1e-12)[:n_local])
+    with _matrix(len(value), n_shared) as between, _matrix(n_local, n_shared) as solved:
+        for i in range(n_shared):
+            between[:, i] = product(np.eye(1, len(value), n_local + i)[0])
+            wanted = between[:n_local, i]
+            solved[:, i] = wanted / local if separate else _solve(of_pairs, wanted, local)
+        yield Information(local, between, solved)
+
+
+def _cuts(values: Values) -> IntArray:
+    return np.cumsum([len(value) for value in values])[:-1]
+
+
+def _solve(
+    product: Callable[[FloatArray], FloatArray], wanted: FloatArray, diagonal: FloatArray
+) -> FloatArray:
+    """What a positive definite matrix takes to the wanted vector: conjugate gradients (Hestenes, Stiefel 1952)."""
+    found, left = np.zeros_like(wanted), np.array(wanted)
+    direction = scaled = left / diagonal
+    size = goal = float(left @ scaled)
+    for _ in range(_SOLVING):
+        if size <= 1e-8 * goal:
+            break
+        moved = product(direction)
+        length = size / max(float(direction @ moved), 1e-300)
+        found, left = found + length * direction, left - length * moved
+        scaled = left / diagonal
+        before, size = size, float(left @ scaled)
+        direction = scaled + size / before * direction
+    return found
+
+
+@contextmanager
+def _matrix(rows: int, columns: int) -> Iterator[FloatArray]:
+    """Room for a matrix, in memory or in a file that is gone afterwards."""
+    if rows * columns <= _LARGEST_MATRIX:
+        yield np.empty((rows, columns))
+        return
+    with tempfile.TemporaryFile() as file:
+        yield np.memmap(file, np.float64, "w+", shape=(rows, columns), order="F")
 
 
 # --- models in which a position is examined whatever stands there (PBM, UBM) --------------------------------

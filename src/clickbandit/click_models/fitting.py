@@ -88,6 +88,8 @@ class Options:
     """EM stops when the penalised log-likelihood improves by less than this for each session."""
     compat: str | None = None
     """`pyclick` for the formulas of PyClick where they differ from exact EM."""
+    empirical: bool = False
+    """Whether the prior of items is estimated from the data, in the place of `smoothing`."""
 
     def __post_init__(self) -> None:
         if len(self.smoothing) != 2 or not all(0 <= value < math.inf for value in self.smoothing):
@@ -112,6 +114,8 @@ class Estimate:
     trace: Sequence[float] = field(default_factory=list)
     """The penalised log-likelihood before each iteration of EM, and at the end."""
     iterations: int = 0
+    is_empirical: bool = False
+    """Whether the prior was estimated."""
 
 
 def smoothed(num: FloatArray, den: FloatArray, smoothing: tuple[float, float]) -> FloatArray:

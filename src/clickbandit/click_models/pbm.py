@@ -16,7 +16,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions, Patterns
-from clickbandit.click_models.em import examination, maximise
+from clickbandit.click_models.empirical import fit_examination
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.click_models.patterns import CHANCE, CHOOSE, add_factor, bits
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
@@ -132,7 +132,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
     """EM over (query, item, position): without a click, the item did not attract or nobody looked."""
     cells = counts.by_position
     sizes = {"attraction": counts.n_pairs, "examination": counts.n_positions}
-    return maximise(sizes, examination(cells, cells.position), counts, options, separate=True)
+    return fit_examination(cells, cells.position, sizes, counts, options)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
-from clickbandit.click_models.em import examination, maximise
+from clickbandit.click_models.empirical import fit_examination
 from clickbandit.click_models.fitting import Counts, Estimate, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
@@ -102,7 +102,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
     cells, n = counts.cells, counts.n_positions
     slot = cells.position * (cells.position + 1) // 2 + cells.previous
     sizes = {"attraction": counts.n_pairs, "examination": n * (n + 1) // 2}
-    return maximise(sizes, examination(cells, slot), counts, options, separate=True)
+    return fit_examination(cells, slot, sizes, counts, options)
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,11 @@ PAPER = Discussion(
 
 def examination_queries(discussion: Discussion) -> list[Query]:
     """For each share of users that examine the only position: two items."""
-    return [
-        _query(f"{EXAMINATION}{share:g}", PositionBasedModel([0.6, 0.2], [share]))
-        for share in discussion.shares
-    ]
+    return [examination_query(share) for share in discussion.shares]
+
+
+def examination_query(share: float) -> Query:
+    return _query(f"{EXAMINATION}{share:g}", PositionBasedModel([0.6, 0.2], [share]))
 
 
 def items_queries(discussion: Discussion) -> list[Query]:

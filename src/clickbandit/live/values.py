@@ -154,7 +154,7 @@ class QueryPage:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and its 95% interval."""
+    """A mean, and where it lies with 95% confidence, however often one looks (`intervals.watched_difference`)."""
 
     mean: float
     low: float
@@ -205,7 +205,7 @@ class QueryDetail:
     records: int
     """The number of the last record in the query's log."""
     holdout: Holdout | None
-    """None until both sides have two settled impressions."""
+    """None until both sides have 20 clicks, which vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +309,7 @@ class Stats:
     states: dict[State, int]
     """How many queries are in each state."""
     holdout: Holdout | None
+    """None until both sides have 20 clicks, which vary."""
     store_bytes: int
 
     ranked: dict[Source, int]

@@ -4,7 +4,7 @@ import json
 import math
 from datetime import UTC, datetime
 
-from clickbandit.intervals import difference_of_means, mean_of_sums
+from clickbandit.intervals import TIGHTEST_AT, watched_difference, watched_mean
 from clickbandit.live.history import History
 from clickbandit.live.stores.contract import (
     DIVIDED,
@@ -114,15 +114,21 @@ def readable_seconds(seconds: float) -> float:
 
 
 def holdout(row: QueryRow | Totals) -> Holdout | None:
-    """Clicks per impression with the policy and without, once there is something to compare."""
-    if row.held_out < 2 or row.treated < 2:
-        return None
+    """Clicks per impression with the policy and without, once something can be said of their difference."""
     treated = (row.treated, row.treated_clicks, row.treated_squares)
     held_out = (row.held_out, row.held_out_clicks, row.held_out_squares)
-    return Holdout(
-        treated=Arm(row.treated, row.treated_clicks, Estimate(*mean_of_sums(*treated))),
-        held_out=Arm(row.held_out, row.held_out_clicks, Estimate(*mean_of_sums(*held_out))),
-        difference=Estimate(*difference_of_means(treated, held_out)),
+    low, high = watched_difference(treated, held_out)
+    if math.isinf(high):
+        return None
+    one, other = _arm(treated, held_out[0]), _arm(held_out, treated[0])
+    return Holdout(one, other, Estimate(one.per_impression.mean - other.per_impression.mean, low, high))
+
+
+def _arm(sums: tuple[int, int, int], others: int) -> Arm:
+    """One arm, beside another with so many impressions: both are tightest at the same time as their difference."""
+    n, clicks, _ = sums
+    return Arm(
+        n, clicks, Estimate(clicks / n, *watched_mean(sums, tightest_at=TIGHTEST_AT * n / (n + others)))
     )
 
 

@@ -3,18 +3,20 @@
 from clickbandit.logs.count import count_log
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.evaluate import Evaluation, evaluate
-from clickbandit.logs.fit import Fit, fit
+from clickbandit.logs.fit import Doubt, Fit, doubts, fit
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.select import choose_queries
 from clickbandit.logs.synthetic import generate_log, write_realistic_log
 
 __all__ = [
     "Counts",
+    "Doubt",
     "Evaluation",
     "Fit",
     "Reading",
     "choose_queries",
     "count_log",
+    "doubts",
     "evaluate",
     "fit",
     "generate_log",

@@ -1,15 +1,17 @@
 """Fitting click models to counts, and what a fit holds."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
 from clickbandit.click_models.base import ClickModel, model_class
+from clickbandit.click_models.empirical import NO_PRIOR
 from clickbandit.click_models.fitting import Options
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
@@ -118,12 +120,14 @@ def fit(
     tolerance: float = Options.tolerance,
     smoothing: tuple[float, float] = Options.smoothing,
     compat: str | None = None,
+    empirical: bool = False,
 ) -> Fit:
     """Fit a click model to counts.
 
     Parameters that belong to an item are those of a (query, item); all others are shared by all queries. EM
     runs for `iterations`, or until an iteration improves the penalised log-likelihood by less than
-    `tolerance` for each session. `compat="pyclick"` gives PyClick's DBN and CCM.
+    `tolerance` for each session. `compat="pyclick"` gives PyClick's DBN and CCM. `empirical` estimates the
+    prior of items from the data (PBM and UBM), in the place of `smoothing`.
 
     >>> from clickbandit.logs import count_log
     >>> import pandas
@@ -135,11 +139,13 @@ def fit(
     >>> cascade.table["impressions"].to_pylist()
     [4, 4]
     """
-    options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat)
+    options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat, empirical)
     kind = model_class(model)
     start = time.perf_counter()
     estimate = kind.fit(counts, options)
     names = [field.name for field in fields(kind)]
+    if empirical and not estimate.is_empirical:
+        raise InputError(f"the prior can be estimated for PBM and UBM, found {model}: leave empirical out")
     assert sorted(estimate.parameters) == sorted(names), (estimate.parameters.keys(), names)
     return Fit(
         model,
@@ -151,3 +157,44 @@ def fit(
         estimate.iterations,
         time.perf_counter() - start,
     )
+
+
+class Doubt(NamedTuple):
+    """A parameter that all queries share, and whose prior matters more than its error says."""
+
+    name: str
+    place: int
+    """Among the values of its name in `Fit.parameters`."""
+    value: float
+    error: float
+    other: float
+    """Its value with hardly any prior."""
+    other_error: float
+
+
+def doubts(counts: Counts, found: Fit) -> list[Doubt]:
+    """Where a fit to these counts rests on its prior: refitted with hardly any (`NO_PRIOR`), these parameters differ by
+    more than twice the error of the difference.
+
+    >>> from clickbandit.logs import count_log
+    >>> import pandas
+    >>> log = pandas.DataFrame({"query": ["q"] * 900, "list": ["a b"] * 900, "clicks": ["1 0", "0 1", "0 0"] * 300})
+    >>> counts = count_log(log)
+    >>> doubts(counts, fit(counts, "DCM"))
+    []
+    """
+    other = fit(counts, found.name, smoothing=NO_PRIOR)
+    all_shared = [
+        Doubt(name, place, *map(float, both))
+        for name in found.parameters
+        if not found.is_by_pair(name)
+        for place, both in enumerate(
+            zip(
+                *(part[name] for one in (found, other) for part in (one.parameters, one.standard_errors)),
+                strict=True,
+            )
+        )
+    ]
+    return [
+        one for one in all_shared if abs(one.value - one.other) > 2 * math.hypot(one.error, one.other_error)
+    ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clickbandit.logs import Counts, Evaluation, Fit, evaluate
+from clickbandit.logs import Counts, Doubt, Evaluation, Fit, evaluate
 from clickbandit.logs.counts import ItemCounts
 from clickbandit.report.charts import LINES_LEGEND, Row, Spec, live, number, policy_lines, rounded
 from clickbandit.report.page import element, figure, write_page
@@ -47,6 +47,20 @@ def print_fits(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows
         ]
     )
+
+
+def doubt_text(model: str, found: Sequence[Doubt]) -> list[str]:
+    """A sentence for each parameter that rests on its prior, with the numbers where it does so most."""
+    sentences = []
+    for name in dict.fromkeys(doubt.name for doubt in found):
+        mine = [doubt for doubt in found if doubt.name == name]
+        worst = max(mine, key=lambda doubt: abs(doubt.value - doubt.other) / doubt.other_error)
+        others = f", and {len(mine) - 1} more differ" if len(mine) > 1 else ""
+        sentences.append(
+            f"{model}: {name} rests on the prior: value {worst.place + 1} is {worst.value:.3f} ± {worst.error:.3f}, "
+            f"and {worst.other:.3f} ± {worst.other_error:.3f} with hardly any prior{others}"
+        )
+    return sentences
 
 
 def _number(value: float | None) -> str:

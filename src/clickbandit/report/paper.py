@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION, ITEMS
 from clickbandit.intervals import mean_interval
-from clickbandit.queries import Query, best_list
 from clickbandit.report.charts import (
     GUIDE,
     Row,
@@ -30,13 +29,12 @@ from clickbandit.report.charts import (
     regret_panel,
     rounded,
 )
-from clickbandit.report.claims import LARGE, regret_by
+from clickbandit.report.claims import LARGE, PRINTED, regret_by
 from clickbandit.report.statistics import Curves, Found, first_of
 from clickbandit.report.styles import Look, looks
 from clickbandit.style import COLOURS
-from clickbandit.theory import regret_bound
 
-PRINTED, EXPERIMENT = "batchrank", "batchrank:variant=experiment"
+EXPERIMENT = "batchrank:variant=experiment"
 _RED, _GRAY, _BLACK = (COLOURS[name][0] for name in ("vermillion", "gray", "black"))
 
 
@@ -200,22 +198,6 @@ def _diagonal(low: float, high: float, times: float, text: str) -> Spec:
 
 
 # --- the bound of Theorem 1 ---------------------------------------------------------------------------------
-
-
-def bound_rows(found: Found, queries: Sequence[Query], positions: int) -> list[Row]:
-    """For each model and query: the regret of BatchRank as printed, the bound, and all that can be lost."""
-    users = {query.query: query for query in queries}
-    rows = []
-    for (policy, model), mine in found.items():
-        if policy == PRINTED:
-            steps = int(mine.steps[-1])
-            for query, regret in _regret(mine).items():
-                clicks = users[query].model(model)
-                bound = regret_bound(clicks, positions, steps)
-                most = steps * best_list(clicks, positions)[1]
-                rows.append({"model": model, "query": query, "regret": regret, "bound": bound, "most": most})
-    return rows
-
 
 _SERIES = {
     "bound": ("bound of Theorem 1", _BLACK, "triangle-up"),

@@ -157,7 +157,7 @@ class _Store:
             yield means
             lift = GaugeMetricFamily(
                 "clickbandit_holdout_difference",
-                "Clicks per impression, treated minus held out, with the ends of its 95% interval",
+                "Clicks per impression, treated minus held out, with the ends of its 95% confidence sequence",
                 labels=["value"],
             )
             for name in ("mean", "low", "high"):

@@ -73,8 +73,8 @@ function figures(stats) {
 
 function comparison(holdout) {
   if (!holdout) {
-    return h("p", {class: "note"}, "Nothing is held out, so there is nothing to compare with: ", h("code", {}, "clickbandit serve --holdout 0.05"),
-      " shows the given order to 5% of impressions.");
+    return h("p", {class: "note"}, "Nothing to compare with yet. ", h("code", {}, "clickbandit serve --holdout 0.05"),
+      " shows the given order to 5% of impressions; once both sides have 20 clicks, they are compared here.");
   }
   const {treated, held_out, difference} = holdout;
   const most = 1.1 * Math.max(treated.per_impression.high, held_out.per_impression.high);
@@ -88,7 +88,7 @@ function comparison(holdout) {
   return h("section", {"aria-labelledby": "holdout"},
     h("h2", {id: "holdout"}, "Against the given order"),
     h("p", {}, h("strong", {}, `${signed(difference.mean)} clicks per impression${relative}`),
-      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)}: `,
+      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)} however often you look: `,
       sure ? `lists made here get ${sure} clicks.` : "not yet told from chance."),
     h("div", {class: "wide", tabindex: 0, role: "group", "aria-label": "Comparison"}, h("table", {class: "arms"},
       h("caption", {class: "unseen"}, "Clicks per impression with their 95% intervals"),

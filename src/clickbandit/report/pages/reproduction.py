@@ -29,6 +29,7 @@ from clickbandit.report.claims import (
     LARGE,
     PAPER_STEPS,
     Claim,
+    bounds,
     discussion_claims,
     paper_claims,
 )
@@ -265,17 +266,23 @@ def _versions(found: Found) -> _Parts:
 
 
 def _bound(found: Found, queries: Sequence[Query], positions: int) -> _Parts:
-    rows = paper.bound_rows(found, queries, positions)
+    rows = [one._asdict() for one in bounds(found, queries, positions)]
     finite = [row for row in rows if math.isfinite(row["bound"])]
     if not finite:
         return
     yield element("h2", "Theorem 1")
     share = max(row["regret"] / row["bound"] for row in finite)
     telling = sum(row["bound"] < row["most"] for row in finite)
+    least = min(row["bound"] / row["most"] for row in finite)
     text = (
         f"The regret of BatchRank as printed is at most {share:.2g} of what Theorem 1 allows. The bound is about how "
-        f"regret grows, not about how large it is: on {telling} of {counted(len(finite), 'problem')} it is below what "
-        "a policy loses that never gets a click."
+        "regret grows, not about how large it is: "
+    )
+    text += (
+        f"on {telling} of {counted(len(finite), 'problem')} it is below what a policy loses that never gets a click."
+        if telling
+        else f"it is at least {least:,.0f} times what a policy loses that never gets a click, so it is vacuous at "
+        "this size. The claims above test it on two items, where it is not."
     )
     if len(finite) < len(rows):
         text += f" On {len(rows) - len(finite)} more there is none, as two of the items to be told apart are alike."
