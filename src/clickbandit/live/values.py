@@ -70,12 +70,14 @@ class Shown(NamedTuple):
     """From the first position to the last; fewer than `positions` if there are fewer items."""
     propensities: tuple[float | None, ...]
     """By position: the probability, given what was known just before and how the list was made (`source`), that this
-    item stands there; None where the policy cannot state it exactly."""
+    item stands there; None where the policy cannot state it and it is not estimated (`propensity_draws`)."""
     policy: str
     """The query's policy in the spelling of the command line."""
     source: Source
     expires_at: datetime
     """When the impression settles at the latest: clicks that arrive later are not learned from."""
+    errors: tuple[float, ...] | None = None
+    """By position: the standard error of a propensity that is estimated; None where they are exact or not known."""
 
 
 class Event(NamedTuple):
