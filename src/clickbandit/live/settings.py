@@ -43,7 +43,7 @@ class RankerSettings:
     """How a ranker learns. They hold for queries that have no settings of their own (see `Ranker.reset`)."""
 
     policy: "Policy | str" = field(
-        default="batchrank",
+        default="click-ts",
         metadata=about(
             "Policy with settings, as name:key=value,key=value, or your own as file.py:Class.",
             metavar="POLICY",

@@ -95,7 +95,7 @@ class ResetBody(Struct, forbid_unknown_fields=True):
     """Settings of a query's own; what is left out is the service's."""
 
     policy: Annotated[
-        str | None, Meta(description="Such as batchrank or toprank, with settings as name:key=value.")
+        str | None, Meta(description="Such as click-ts or toprank, with settings as name:key=value.")
     ] = None
     positions: Positions | None = None
     horizon: Horizon | None = None
