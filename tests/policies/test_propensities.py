@@ -8,7 +8,8 @@ import pytest
 from clickbandit import PositionBasedModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies.click_ts import ClickTS
-from clickbandit.policies.click_ts.algorithm import MAX_KEPT, rank, update
+from clickbandit.policies.click_ts.algorithm import MAX_KEPT, best, rank, update
+from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.propensities import by_draws, copy_of
 from naive import propensities as naive
 from naive.click_ts import ClickTS as Twin
@@ -74,6 +75,24 @@ def test_two_items_at_one_position_exactly():
         (chance,), (error,) = estimate(state, [item])
         assert error == pytest.approx(math.sqrt(exact * (1 - exact) / DRAWS), rel=0.1)
         assert abs(chance - exact) < 4 * error
+
+
+def test_what_is_told_of_places():
+    """How probably an item belongs where it stands is how probably it would stand there."""
+    state, _ = learned([0.5, 0.4], 1, 25)
+    clicks, shown = state.clicks.astype(int), state.shown[:, 0].astype(int)
+    first = chance_of_more(1 + clicks[0], 1 + shown[0] - clicks[0], 1 + clicks[1], 1 + shown[1] - clicks[1])
+    told = describe(state)["items"]
+    spread = math.sqrt(first * (1 - first) / 400)
+    assert told[0]["in_list"] == pytest.approx(first, abs=4 * spread)
+    assert told[1]["in_list"] == pytest.approx(1 - told[0]["in_list"])
+    ranking = np.zeros(1, np.int64)
+    best(state, ranking)
+    assert [entry.get("in_place") for entry in told] == [
+        entry["in_list"] if item == ranking[0] else None for item, entry in enumerate(told)
+    ]
+    for_clicks = describe(ClickTS(goal="clicks").start(3, 2, horizon=1))
+    assert all("in_list" not in entry for entry in for_clicks["items"])
 
 
 def test_three_items_under_a_law_that_is_kept():

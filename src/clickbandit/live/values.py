@@ -197,7 +197,8 @@ class QueryDetail:
     learned: dict[str, Any]
     """What the policy says of its state (its `describe`), with the names of the items; every part may be missing.
     items: by item, how often it was observed and clicked, its estimate, the interval from low to high, whether it is
-    eliminated, and its carry: how users go on who click it. groups: batches of items, their positions first to last,
+    eliminated, its carry (how users go on who click it), and how probably it belongs in the list (in_list) and, of the
+    best list, just where it stands (in_place). groups: batches of items, their positions first to last,
     their stage, and at_least: how many more impressions at least until the group can change. next_decision: the same
     for the whole query. settled: whether nothing can change any more. users: the examination of each position with an
     interval, how much of it is left after a click (after_click), and the law that this is nearest to, with its

@@ -24,6 +24,8 @@ _ITEM_KEYS: dict[str, Any] = {
     "high": float,
     "eliminated": bool,
     "carry": float,
+    "in_list": float,
+    "in_place": float,
 }
 _GROUP_KEYS: dict[str, Any] = {"first": int, "last": int, "items": list, "stage": int, "at_least": int}
 _USERS_KEYS: dict[str, Any] = {"examination": list, "law": str, "certainty": float, "after_click": dict}
