@@ -1,10 +1,10 @@
 """Users behind HTTP: does the service learn from them what the simulator says that it should?
 
-    python -m benchmarks.population                          # all four; an hour or two
-    python -m benchmarks.population --only batchrank:PBM     # one of them
+    python -m benchmarks.population                          # all six; two hours or three
+    python -m benchmarks.population --only click-ts:PBM      # one of them
 
 A `clickbandit serve` of its own is asked for lists for the users of a PBM (query 297115) and of a CM (query 49111), ten
-items, five positions, horizon 1M, with BatchRank and with TopRank. What happens to them:
+items, five positions, horizon 1M, with ClickTS, BatchRank and TopRank. What happens to them:
 
 - Delays: a click arrives half a second later on average, in any order, in batches of 100, mixed with those of others.
   An impression settles when its window of three seconds ends.
@@ -45,7 +45,7 @@ from clickbandit.compiling.kernel import FloatArray
 from clickbandit.live import Client
 from clickbandit.report.tables import print_table
 
-POLICIES = ("batchrank", "toprank")
+POLICIES = ("click-ts", "batchrank", "toprank")
 QUERIES = {"PBM": "297115", "CM": "49111"}
 
 CONNECTIONS = 128

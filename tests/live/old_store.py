@@ -30,6 +30,8 @@ SETTINGS = {"positions": 3, "horizon": 20, "window": "30m", "holdout": 0.2, "see
 N_IMPRESSIONS = 90
 N_BATCHED = 200
 """Enough for a snapshot."""
+NEWER = ("errors",)
+"""Fields of values that there were not in version 0.1."""
 
 
 class Clock:
@@ -122,7 +124,7 @@ def plain(value):
     if names is None and is_dataclass(value):
         names = [field.name for field in fields(value)]
     if names is not None:
-        return {name: plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in names if name not in NEWER}
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

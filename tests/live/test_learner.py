@@ -146,3 +146,30 @@ def test_a_snapshot_is_read_by_the_order_of_its_fields_whatever_they_were_called
     older = learner.to_bytes().replace(b'"value"', b'"drawn"')
     assert older != learner.to_bytes()
     assert Learner.from_bytes("shoes", plain, older).to_bytes() == learner.to_bytes()
+
+
+def started(policy: str, algorithms: Algorithms) -> Learner:
+    learner = Learner("shoes", algorithms)
+    learner.apply(records.Start(policy, 3, 200, 1, ITEMS))
+    return learner
+
+
+def test_estimated_propensities_leave_no_trace(plain):
+    """The lists, the state and the stream are those of a learner without them."""
+    one, other = (started("cts", plain) for _ in range(2))
+    for _ in range(5):
+        one.rank(draws=20)
+        other.rank()
+        assert one.ranking.tolist() == other.ranking.tolist()
+        assert one.errors is not None
+        assert other.errors is None
+        assert ((one.chances > 0) & (one.chances <= 1) & (one.errors > 0)).all()
+        assert np.isnan(other.chances).all()
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_exact_propensities_are_not_estimated(plain):
+    learner = started("random", plain)
+    learner.rank(draws=20)
+    assert learner.errors is None
+    assert learner.chances.tolist() == [1 / len(learner.items)] * learner.shown

@@ -3,6 +3,8 @@
 import json
 import shutil
 
+from clickbandit.live import Ranker
+from clickbandit.live.settings import RankerSettings
 from live import old_store
 
 
@@ -28,3 +30,24 @@ def forget_comparisons(said):
     for when in ("before", "after"):
         for part in (said[when]["stats"], *said[when]["details"]):
             del part["holdout"]
+
+
+def test_old_queries_learn_on_with_their_policy(folder):
+    """The default was another then, and none is named now: only a new query gets today's."""
+    copy = folder / "copy.db"
+    shutil.copy(old_store.DATA / f"{old_store.NAME}.db", copy)
+    with Ranker(f"sqlite:///{copy}", positions=3) as ranker:
+        before = {summary.query: summary for summary in ranker.queries().queries}
+        shown = ranker.rank("batched", [*old_store.ITEMS, "new"])
+        ranker.settle(shown.id)
+        new = ranker.rank("today", old_store.ITEMS)
+        assert (shown.policy, new.policy) == ("batchrank", RankerSettings().policy)
+        after = ranker.query("batched")
+        assert after.summary.learned == before["batched"].learned + 1
+        assert after.generation == 1
+        assert ranker.verify("batched")
+        assert {query: summary.policy for query, summary in before.items()} == {
+            **old_store.POLICIES,
+            "frozen": "batchrank",
+            "started over": "batchrank",
+        }

@@ -211,6 +211,33 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
         assert [row[i] for row in latency if row[0] == "/v1/rank" for i in (0, 3)] == ["/v1/rank", "382"]
 
 
+def test_what_click_ts_learned(ranker, window):
+    """How users look, what each item attracts, and how sure it is of their places."""
+    with serve(ranker()) as served:
+        served.post("/v1/queries/shoes/reset", {"policy": "click-ts"})
+        one = window(served.url)
+        learn(served, "shoes", "AB", 1)
+        one.open("#/query/shoes")
+        one.see("Every impression can change what it shows.")
+        learn(served, "shoes", "AB", 59)
+        one.see("60", "dl.facts")
+        shown = one.page.locator("ol.list li").all_inner_texts()
+        assert all(re.search(r"belongs here: (over )?\d+%$", line) for line in shown)
+        one.see("It is", "section[aria-labelledby=users]")
+        curve = one.page.locator("section[aria-labelledby=users] svg.chart")
+        assert curve.locator("circle").count() == 3
+        label = curve.get_attribute("aria-label")
+        assert re.fullmatch(
+            r".*: position 1 100% \(100% to 100%\)(, position \d \d+% \(\d+% to \d+%\)){2}", label
+        )
+        items = one.rows("Items with their estimates and confidence intervals")
+        assert {items[0][0], items[1][0]} == {"Ada", "Bob"}
+        belongs = [row[5] for row in items]
+        assert belongs[:2] == ["over 99%"] * 2
+        assert all(re.fullmatch(r"(under )?\d+%", share) for share in belongs[2:])
+        assert one.page.locator("#batches").count() == 0
+
+
 def test_freeze_unfreeze_and_reset_ask_first_and_need_the_key(ranker, window):
     with serve(ranker(), keys=Keys([KEY])) as served:
         key = {"authorization": f"Bearer {KEY}"}
@@ -288,12 +315,15 @@ def test_phones_dark_pages_and_screen_readers(ranker, window, axe):
     with serve(ranker(holdout=0.3)) as served:
         learn(served, "shoes", "AB", 100)
         learn(served, "hats", "ABC", 250)
+        served.post("/v1/queries/socks/reset", {"policy": "click-ts"})
+        learn(served, "socks", "AB", 30)
         served.rank("a-name-without-any-space-" * 8, [f"{item}-without-any-space" * 5 for item in ITEMS])
         views = [
             "#/",
             "#/health",
             "#/query/shoes",
             "#/query/hats",
+            "#/query/socks",
             "#/query/" + "a-name-without-any-space-" * 8,
         ]
         for scheme in ("light", "dark"):
@@ -338,7 +368,7 @@ def test_the_demo(window, tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         try:
-            assert process.stdout.readline() == "clickbandit demo: starting with batchrank and toprank ...\n"
+            assert process.stdout.readline() == "clickbandit demo: starting with click-ts and toprank ...\n"
             url = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())[0]
             one = window(url, bypass_csp=True)
             one.page.goto(url)
@@ -350,6 +380,9 @@ def test_the_demo(window, tmp_path):
             rows = one.rows("The best list known for each query")
             assert len(rows) == 20
             assert all(len(row) == 4 for row in rows)
+            lost = one.page.locator("section[aria-labelledby=losses]")
+            assert lost.locator("svg.chart polyline").count() == 2
+            assert re.search(r"click-ts [\d,]+ toprank [\d,]+", " ".join(lost.inner_text().split()))
             if AXE.is_file():
                 assert check(one, AXE.read_text(encoding="utf-8")) == []
             one.page.get_by_role("link", name="red running shoes (toprank): what is known").click()

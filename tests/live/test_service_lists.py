@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from clickbandit.live import Client
+
 ITEMS = list("ABCDEF")
 WINDOW = 1800
 
@@ -21,6 +23,20 @@ def test_a_list_to_show(service):
     assert [item["position"] for item in answer["items"]] == [1, 2, 3]
     assert len({item["id"] for item in answer["items"]} & set(ITEMS)) == 3
     assert all(set(item) == {"id", "position", "propensity"} for item in answer["items"])
+
+
+def test_estimated_propensities(open_service):
+    """Are marked by their errors, kept with the impression, and known to the client."""
+    served = open_service({"policy": "ranked-exp3", "propensity_draws": 40})
+    answer = served.rank("shoes", ITEMS, id="one")
+    for item in answer["items"]:
+        assert 1 / 41 <= item["propensity"] <= 1
+        assert 0 < item["propensity_error"] < 0.1
+    assert served.rank("shoes", ITEMS, id="one") == answer
+    with Client(served.url) as client:
+        shown = client.rank("shoes", ITEMS, id="one")
+    assert shown.propensities == tuple(item["propensity"] for item in answer["items"])
+    assert shown.errors == tuple(item["propensity_error"] for item in answer["items"])
 
 
 def test_rank_is_idempotent(service):

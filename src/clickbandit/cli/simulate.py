@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clickbandit.experiments.results import Record
 
-POLICIES = ("batchrank", "cascade-kl-ucb", "ranked-exp3")
+POLICIES = ("click-ts", "cascade-kl-ucb", "ranked-exp3")
 MODELS = ("CM", "PBM")
 Out = Annotated[
     Path | None,

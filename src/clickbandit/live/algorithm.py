@@ -47,6 +47,14 @@ class Algorithm:
         return self.policy.start(n_items, n_positions, horizon=horizon)
 
     @cached_property
+    def divides(self) -> bool:
+        """Whether it ever divides the items into groups, eliminates any or settles: what histories and rules go by."""
+        told = self.describe(self.start(3, 2, _TRIAL_HORIZON)) if self.describe is not None else {}
+        return bool({"groups", "settled"} & told.keys()) or any(
+            "eliminated" in entry for entry in told.get("items", ())
+        )
+
+    @cached_property
     def state_class(self) -> Any:
         return type(self.start(1, 1, _TRIAL_HORIZON))
 

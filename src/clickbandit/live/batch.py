@@ -12,6 +12,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.live import records
+from clickbandit.live.learner import Learner
 from clickbandit.live.learners import LearnerError
 from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
@@ -165,7 +166,7 @@ class Batch(Transaction):
             if not free:
                 return RULES, arrange([*learner.best(), *items], request, row.positions), None, None
 
-        self._carefully(row, learner.rank)
+        self._carefully(row, lambda: learner.rank(self.settings.propensity_draws))
         self._append(row, records.RANK)
         ranking = learner.ranking
         names = learner.items
@@ -173,25 +174,16 @@ class Batch(Transaction):
         return (
             POLICY,
             [names[item] for item in ranking.tolist()],
-            learner.chances.tobytes() if learner.algorithm.states_chances else b"",
+            _written(learner),
             head + ranking.astype("<i2").tobytes() + learner.memo.tobytes(),
         )
 
     def _shown(self, impression: ImpressionRow, items: Sequence[str] | None = None) -> Shown:
         row = self._by_id[impression.query]
         shown = tuple(json.loads(impression.items) if items is None else items)
-        written = impression.propensities
-        chances: tuple[float | None, ...]
-        if written is None:
-            chances = (1.0,) * len(shown)
-        elif not written:
-            chances = (None,) * len(shown)
-        else:
-            chances = tuple(
-                None if chance != chance else chance for chance in np.frombuffer(written).tolist()
-            )
-        expires = datetime.fromtimestamp(impression.expires / 1000, UTC)
-        return Shown(impression.id, row.name, shown, chances, row.policy, SOURCES[impression.source], expires)
+        chances, errors = _read(impression.propensities, len(shown))
+        source, expires = SOURCES[impression.source], datetime.fromtimestamp(impression.expires / 1000, UTC)
+        return Shown(impression.id, row.name, shown, chances, row.policy, source, expires, errors)
 
     # --- clicks ---------------------------------------------------------------------------------------------
 
@@ -343,6 +335,23 @@ class Batch(Transaction):
         """Whether the log from its beginning gives the same bytes as the learner that is in use."""
         replayed = self.learners.load(row, self._pending(row), whole=True)
         return replayed.to_bytes() == self.learner(row).to_bytes()
+
+
+def _written(learner: Learner) -> bytes:
+    """The propensities of its last list: none if they are not known, and their errors behind them if estimated."""
+    if learner.errors is not None:
+        return learner.chances.tobytes() + learner.errors.tobytes()
+    return learner.chances.tobytes() if learner.algorithm.states_chances else b""
+
+
+def _read(written: bytes | None, n: int) -> tuple[tuple[float | None, ...], tuple[float, ...] | None]:
+    """The propensities of a list of n items, and their errors."""
+    if written is None:
+        return (1.0,) * n, None
+    if not written:
+        return (None,) * n, None
+    values = np.frombuffer(written).tolist()
+    return tuple(None if chance != chance else chance for chance in values[:n]), tuple(values[n:]) or None
 
 
 def _share(id: str) -> float:

@@ -27,7 +27,7 @@ class Look:
     """What a learner says of itself at one moment."""
 
     def __init__(self, row: QueryRow, learner: Learner, now: int) -> None:
-        said = learner.describe()
+        said = learner.divided()
         self.groups = [
             {key: group[key] for key in ("first", "last", "stage", "items") if key in group}
             for group in said.get("groups", ())

@@ -15,6 +15,7 @@ from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.values import MAX_ITEMS
+from clickbandit.policies.propensities import by_draws, copy_of
 from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
@@ -39,6 +40,8 @@ class Learner:
         "algorithm",
         "chances",
         "changes",
+        "described",
+        "errors",
         "generation",
         "horizon",
         "index",
@@ -63,6 +66,7 @@ class Learner:
     ranking: IntArray
     memo: FloatArray
     chances: FloatArray
+    errors: FloatArray | None
 
     def __init__(self, query: str, algorithms: Algorithms) -> None:
         self._algorithms = algorithms
@@ -85,6 +89,8 @@ class Learner:
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
         self.size = 0
         """About how many bytes its snapshot has."""
+        self.described: tuple[int, dict[str, Any]] | None = None
+        """What it last said of itself, and after which record: `describe` may make many draws."""
         self.seen: Any = None
         """What was last looked at for the query's history, and the number of the record to look at next."""
         self.look_at = 0
@@ -117,10 +123,27 @@ class Learner:
         for record in records.read(log):
             self.apply(record)
 
-    def rank(self) -> None:
-        """Make a list: `ranking`, `memo` and `chances` are its own until the next one."""
+    def rank(self, draws: int = 0) -> None:
+        """Make a list: `ranking`, `memo`, `chances` and `errors` are its own until the next one.
+
+        With `draws` the chances of a policy that cannot state them are estimated, and the list is the same.
+        """
         self.number += 1
+        self.errors = None
+        estimated = draws > 0 and not self.algorithm.states_chances
+        before = copy_of(self.state) if estimated else None
         self.algorithm.serve(self.state, self.rng, self.ranking, self.memo, self.chances)
+        if before is not None:
+            apart, _ = generators(self.seed, self.query, "propensities", self.algorithm.name, self.number)
+            unstated = np.zeros_like(self.chances)
+            self.chances, self.errors = by_draws(
+                lambda *given: self.algorithm.serve(*given, unstated),
+                before,
+                self.ranking,
+                self.memo,
+                apart,
+                draws,
+            )
 
     def settle(self, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
         self.number += 1
@@ -197,16 +220,23 @@ class Learner:
         """What the policy says of its state, with the names of items."""
         if not self.items or self.algorithm.describe is None:
             return {}
+        if self.described is not None and self.described[0] == self.number:
+            return self.described[1]
         learned: dict[str, Any] = self.algorithm.describe(self.state)
         for entry in learned.get("items", ()):
             entry["item"] = self.items[entry["item"]]
         for group in learned.get("groups", ()):
             group["items"] = [self.items[item] for item in group["items"]]
+        self.described = self.number, learned
         return learned
+
+    def divided(self) -> dict[str, Any]:
+        """What the policy says of its state if it divides items; else nothing, for it may take long to say."""
+        return self.describe() if self.items and self.algorithm.divides else {}
 
     def never_shows(self, items: Sequence[str]) -> bool:
         """Whether these items stand in no list that the policy could make now."""
-        groups = self.describe().get("groups") if items else []
+        groups = self.divided().get("groups") if items else []
         if groups is None:
             return False
         shown = {item for group in groups if "first" in group for item in group["items"]}
@@ -214,7 +244,7 @@ class Learner:
 
     def always_shows(self, item: str, position: int) -> bool:
         """Whether every list that the policy could make now has the item at this position."""
-        groups = self.describe().get("groups", ())
+        groups = self.divided().get("groups", ())
         return any(
             group.get("first") == group.get("last") == position and group["items"] == [item]
             for group in groups

@@ -43,7 +43,7 @@ class RankerSettings:
     """How a ranker learns. They hold for queries that have no settings of their own (see `Ranker.reset`)."""
 
     policy: "Policy | str" = field(
-        default="batchrank",
+        default="click-ts",
         metadata=about(
             "Policy with settings, as name:key=value,key=value, or your own as file.py:Class.",
             metavar="POLICY",
@@ -74,6 +74,12 @@ class RankerSettings:
     grace: int = field(
         default=10, metadata=about("Requests in a row that leave an item out before it is taken for removed.")
     )
+    propensity_draws: int = field(
+        default=0,
+        metadata=about(
+            "Lists drawn to estimate propensities that a policy cannot state; 0 to leave them out."
+        ),
+    )
     seed: int = field(default=0, metadata=about("Another seed shows other lists."))
     learners: int = field(default=10_000, metadata=about("Queries that are kept in memory."))
     max_queries: int = field(default=1_000_000, metadata=about("Queries that there may be."))
@@ -88,6 +94,8 @@ class RankerSettings:
         for name in ("grace", "learners", "max_queries"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, found {getattr(self, name)!r}")
+        if self.propensity_draws < 0:
+            raise InputError(f"propensity_draws must be 0 or more, found {self.propensity_draws!r}")
         for name in ("window", "retention", "patience"):
             parse_duration(getattr(self, name), name)
         self.check_retention(self.window_ms)

@@ -70,12 +70,14 @@ class Shown(NamedTuple):
     """From the first position to the last; fewer than `positions` if there are fewer items."""
     propensities: tuple[float | None, ...]
     """By position: the probability, given what was known just before and how the list was made (`source`), that this
-    item stands there; None where the policy cannot state it exactly."""
+    item stands there; None where the policy cannot state it and it is not estimated (`propensity_draws`)."""
     policy: str
     """The query's policy in the spelling of the command line."""
     source: Source
     expires_at: datetime
     """When the impression settles at the latest: clicks that arrive later are not learned from."""
+    errors: tuple[float, ...] | None = None
+    """By position: the standard error of a propensity that is estimated; None where they are exact or not known."""
 
 
 class Event(NamedTuple):
@@ -195,7 +197,8 @@ class QueryDetail:
     learned: dict[str, Any]
     """What the policy says of its state (its `describe`), with the names of the items; every part may be missing.
     items: by item, how often it was observed and clicked, its estimate, the interval from low to high, whether it is
-    eliminated, and its carry: how users go on who click it. groups: batches of items, their positions first to last,
+    eliminated, its carry (how users go on who click it), and how probably it belongs in the list (in_list) and, of the
+    best list, just where it stands (in_place). groups: batches of items, their positions first to last,
     their stage, and at_least: how many more impressions at least until the group can change. next_decision: the same
     for the whole query. settled: whether nothing can change any more. users: the examination of each position with an
     interval, how much of it is left after a click (after_click), and the law that this is nearest to, with its

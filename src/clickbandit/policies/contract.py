@@ -139,13 +139,16 @@ class Leaps(Contract):
 
 class Propensity(Protocol):
     """Called right after `rank`: fill in the exact probability, given what was known just before, that each item
-    of the list stands at its position. A kernel."""
+    of the list stands at its position. A kernel. Without it, `propensities.by_draws` estimates them."""
 
     def __call__(self, state: State, ranking: IntArray, memo: FloatArray, out: FloatArray, /) -> None: ...
 
 
 class Describe(Protocol):
-    """What was learned, for people, as values that JSON can hold: see `clickbandit.testing.check_policy`."""
+    """What was learned, for people, as values that JSON can hold: see `clickbandit.testing.check_policy`.
+
+    A policy that ever has groups, settles or eliminates items says so from the first state on.
+    """
 
     def __call__(self, state: State, /) -> dict[str, Any]: ...
 

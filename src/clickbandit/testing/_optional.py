@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
+from clickbandit.policies.propensities import copy_of
 from clickbandit.simulation.run import Problem
-from clickbandit.testing._session import Session, copy_of, same
+from clickbandit.testing._session import Session, same
 from clickbandit.testing.click_models import LEVEL, chi_square
 
 _MOMENTS = (0, 3, 200)
@@ -23,6 +24,8 @@ _ITEM_KEYS: dict[str, Any] = {
     "high": float,
     "eliminated": bool,
     "carry": float,
+    "in_list": float,
+    "in_place": float,
 }
 _GROUP_KEYS: dict[str, Any] = {"first": int, "last": int, "items": list, "stage": int, "at_least": int}
 _USERS_KEYS: dict[str, Any] = {"examination": list, "law": str, "certainty": float, "after_click": dict}
@@ -98,9 +101,13 @@ def check_describe(problem: Problem, where: str) -> None:
     if describe is None:
         return
     n_items = problem.model.n_items
+    first = describe(problem.start()).keys() & {"groups", "settled"}
     for session in _sessions(problem, where):
         before = copy_of(session.state)
         told = describe(session.state)
+        assert told.keys() & {"groups", "settled"} == first, (
+            f"{where}: describe must have groups and settled from the first state on, or never"
+        )
         assert same(before, session.state), f"{where}: describe must not change the state"
         json.dumps(told, allow_nan=False)
         unknown = set(told) - {"items", "groups", "next_decision", "settled", "users"}

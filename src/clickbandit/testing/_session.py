@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
+from clickbandit.policies.propensities import copy_of
 from clickbandit.simulation.run import Problem
 
 
@@ -70,11 +71,6 @@ class Session:
         assert len(set(shown)) == len(shown), f"{self.where}: {function} gave an item twice: {shown}"
         inside = all(0 <= item < n_items for item in shown)
         assert inside, f"{self.where}: {function} must give items from 0 to {n_items - 1}, found {shown}"
-
-
-def copy_of(state: Any) -> Any:
-    """A state that changes without the other."""
-    return type(state)(*(value.copy() if isinstance(value, np.ndarray) else value for value in state))
 
 
 def same(state: Any, other: Any) -> bool:

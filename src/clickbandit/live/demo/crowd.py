@@ -108,18 +108,21 @@ class Crowd:
     async def _visit(self, query: DemoQuery, now: float) -> None:
         person = Person(self._random, query, self.settings.model)
         luck = random.Random(self._random.random())
+        counts = []
         for arm in self.arms:
             started = time.perf_counter()
             shown = await self._ranker.rank(query.name + arm.suffix, query.offered)
             self._metrics.answered("/v1/rank", 200, time.perf_counter() - started)
             self._metrics.listed(shown)
             clicked = person.clicks(shown.items)
-            arm.count(len(clicked))
+            counts.append(len(clicked))
             state = luck.getstate()
             for item in clicked:
                 self._send(shown.id, item, luck, now)
             luck.setstate(state)  # the same luck with clicks before every policy
-        self.best.count(len(person.clicks(query.items[:POSITIONS])))
+        counts.append(len(person.clicks(query.items[:POSITIONS])))
+        for arm, clicks in zip((*self.arms, self.best), counts, strict=True):  # together: they are compared
+            arm.count(clicks)
 
     def _send(self, id: str, item: str, luck: random.Random, now: float) -> None:
         number = next(self._numbers)

@@ -113,6 +113,10 @@ class Client:
             answer.policy,
             answer.source,
             answer.expires_at,
+            tuple(
+                item.propensity_error for item in answer.items if item.propensity_error is not msgspec.UNSET
+            )
+            or None,
         )
 
     def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:

@@ -6,6 +6,7 @@ Types and unknown fields are checked when a body is decoded; the ranker checks t
 the schemas say beyond types (lengths, limits) is what the ranker checks.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -94,7 +95,7 @@ class ResetBody(Struct, forbid_unknown_fields=True):
     """Settings of a query's own; what is left out is the service's."""
 
     policy: Annotated[
-        str | None, Meta(description="Such as batchrank or toprank, with settings as name:key=value.")
+        str | None, Meta(description="Such as click-ts or toprank, with settings as name:key=value.")
     ] = None
     positions: Positions | None = None
     horizon: Horizon | None = None
@@ -139,9 +140,12 @@ class RankedItem(Struct, gc=False):
         float | None,
         Meta(
             description="The probability, given what was known just before and the list's source, that this item "
-            "stands here; null where the policy cannot state it exactly."
+            "stands here; null where the policy cannot state it and it is not estimated."
         ),
     ]
+    propensity_error: Annotated[
+        float | UnsetType, Meta(description="The standard error of the propensity, if that is estimated.")
+    ] = UNSET
 
 
 class RankAnswer(Struct, gc=False):
@@ -222,9 +226,12 @@ class Problem(Struct):
 
 def ranked(shown: Shown) -> RankAnswer:
     """A list, as it travels."""
+    errors: Sequence[float | UnsetType] = shown.errors or (UNSET,) * len(shown.items)
     items = [
-        RankedItem(item, k, chance)
-        for k, (item, chance) in enumerate(zip(shown.items, shown.propensities, strict=True), 1)
+        RankedItem(item, k, chance, error)
+        for k, (item, chance, error) in enumerate(
+            zip(shown.items, shown.propensities, errors, strict=True), 1
+        )
     ]
     return RankAnswer(shown.id, items, shown.policy, shown.source, shown.expires_at)
 

@@ -1,4 +1,5 @@
-// Small pictures, drawn by hand as SVG: an interval, a line over time, and batches of items that split over time.
+// Small pictures, drawn by hand as SVG: an interval, a line over time, a curve over positions, and batches of items that
+// split over time.
 // Each has a text that says the same to those who do not see it.
 
 import {h, s} from "./dom.js";
@@ -57,6 +58,30 @@ export function lines(series, {width, height = 160, x = clock, y = chance, label
       fill: "none", stroke: one.paint, "stroke-width": 2, "stroke-dasharray": one.dash, "stroke-linejoin": "round",
       points: one.points.map(([a, b]) => `${px(a).toFixed(1)},${py(b).toFixed(1)}`).join(" "),
     })),
+  );
+}
+
+// A curve of estimates over positions, in the band of their intervals, from 0 to 1.
+export function curve(points, {width, height = 170, label}) {
+  const box = {left: 34, right: 10, top: 8, bottom: 36};
+  const step = (width - box.left - box.right) / points.length;
+  const px = (k) => box.left + (k + 0.5) * step;
+  const py = (value) => height - box.bottom - value * (height - box.top - box.bottom);
+  const line = (key) => points.map((point, k) => `${px(k).toFixed(1)},${py(point[key]).toFixed(1)}`);
+  const every = Math.ceil(26 / step);
+  return s("svg", {class: "chart", role: "img", "aria-label": label, viewBox: `0 0 ${width} ${height}`},
+    [0, 0.5, 1].map((value) => [
+      s("line", {class: "grid", x1: box.left, x2: width - box.right, y1: py(value), y2: py(value)}),
+      s("text", {x: box.left - 6, y: py(value) + 4, "text-anchor": "end"}, value.toFixed(1)),
+    ]),
+    s("polygon", {points: [...line("high"), ...line("low").reverse()].join(" "), fill: "var(--blue)", opacity: 0.25}),
+    s("polyline", {points: line("estimate").join(" "), fill: "none", stroke: "var(--blue)", "stroke-width": 2, "stroke-linejoin": "round"}),
+    points.map((point, k) => [
+      s("line", {x1: px(k), x2: px(k), y1: py(point.low), y2: py(point.high), stroke: "var(--blue)", "stroke-width": 1}),
+      s("circle", {cx: px(k), cy: py(point.estimate), r: 3.5, fill: "var(--blue)"}),
+      k % every === 0 && s("text", {x: px(k), y: height - box.bottom + 17, "text-anchor": "middle"}, point.position),
+    ]),
+    s("text", {x: width - box.right, y: height - 4, "text-anchor": "end", class: "soft"}, "position"),
   );
 }
 

@@ -29,9 +29,10 @@ export function render(state, view, width) {
   settings = state.settings;
   return [
     h("h1", {}, "A shop with simulated people"),
-    h("p", {class: "lead"}, "Nobody has told the service what people like: it learns that from their clicks. Lists get better as it does, and batches of items split once it is sure that some are better than others."),
+    h("p", {class: "lead"}, "Nobody has told the service what people like: it learns that from their clicks. Lists get better as it does. Follow the link at a list to see what is known of its items."),
     h("section", {"aria-labelledby": "panel"}, h("h2", {id: "panel"}, "People"), panel(state), h("p", {class: "note"}, MODELS[state.settings.model])),
     h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression"), picture(state, width)),
+    h("section", {"aria-labelledby": "losses"}, h("h2", {id: "losses"}, "Clicks lost so far"), losses(state, width)),
     h("section", {"aria-labelledby": "lists"}, h("h2", {id: "lists"}, "Lists"), lists(state)),
   ];
 }
@@ -56,6 +57,8 @@ function panel({settings, window}) {
 
 // --- clicks -------------------------------------------------------------------------------------------------
 
+const ago = (seconds) => (seconds === 0 ? "now" : `${-seconds} s ago`);
+
 function smooth(seconds) {
   const points = [];
   for (let k = 1; k <= seconds.length; k += 1) {
@@ -73,8 +76,28 @@ function picture({arms, best}, width) {
   const least = Math.min(1, ...series.flatMap((one) => one.points.map(([, value]) => value)));
   return h("figure", {},
     h("p", {class: "tools"}, series.map((one) => h("span", {class: "key"}, key(one), ` ${one.name} `, h("strong", {}, now(one))))),
-    lines(series, {width, height: 200, floor: Math.max(0, Math.floor(10 * least - 0.5) / 10), x: (seconds) => (seconds === 0 ? "now" : `${-seconds} s ago`), y: (value) => value.toFixed(2), label: `Clicks per impression: ${series.map((one) => `${one.name} ${now(one)}`).join(", ")}`}),
+    lines(series, {width, height: 200, floor: Math.max(0, Math.floor(10 * least - 0.5) / 10), x: ago, y: (value) => value.toFixed(2), label: `Clicks per impression: ${series.map((one) => `${one.name} ${now(one)}`).join(", ")}`}),
     h("figcaption", {}, `Over the last ${SMOOTH} seconds each. The same people saw each policy's lists and the best ones.`));
+}
+
+// By how many clicks a policy is behind the best lists, at each of the last seconds.
+function behind(arm, best) {
+  let lost = best.clicks - arm.clicks;
+  const points = [];
+  for (let k = arm.seconds.length - 1; k >= 0; k -= 1) {
+    points.unshift([k + 1 - arm.seconds.length, Math.max(0, lost)]); // by luck it may be ahead at first
+    lost -= best.seconds[k][1] - arm.seconds[k][1];
+  }
+  return points;
+}
+
+function losses({arms, best}, width) {
+  const series = arms.map((arm, k) => ({name: arm.policy, points: behind(arm, best), paint: PAINTS[k]}));
+  const now = (arm) => count(best.clicks - arm.clicks);
+  return h("figure", {},
+    h("p", {class: "tools"}, series.map((one, k) => h("span", {class: "key"}, key(one), ` ${one.name} `, h("strong", {}, now(arms[k]))))),
+    lines(series, {width, height: 160, x: ago, y: count, label: `Clicks lost so far: ${arms.map((arm) => `${arm.policy} ${now(arm)}`).join(", ")}`}),
+    h("figcaption", {}, "How many clicks the best lists would have had more, since the start (the regret). A line that is flat has nothing left to learn."));
 }
 
 function key(one) {

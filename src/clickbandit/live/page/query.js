@@ -1,9 +1,9 @@
 // One query: the list, what is known of each item, how that came, and what was shown last.
 
-import {colour, interval, lines, swatch, tree} from "./charts.js";
+import {colour, curve, interval, lines, swatch, tree} from "./charts.js";
 import {h, table} from "./dom.js";
 import {badge} from "./overview.js";
-import {chance, clock, count, counted, positions, share, STATES} from "./words.js";
+import {chance, clock, count, counted, LAWS, percent, positions, share, STATES} from "./words.js";
 
 const MOST_ROWS = 60;
 const MOST_SHOWN = 10;
@@ -23,7 +23,9 @@ export function render({detail, history}, view, width) {
     facts(detail),
     h("div", {class: "columns"},
       h("section", {"aria-labelledby": "list"}, h("h2", {id: "list"}, summary.frozen ? "The list as shown" : "The best list known"), bestList(found)),
-      h("section", {"aria-labelledby": "batches"}, h("h2", {id: "batches"}, "Batches"), batches(found)),
+      learned.users
+        ? h("section", {"aria-labelledby": "users"}, h("h2", {id: "users"}, "How users look"), users(learned.users, width))
+        : h("section", {"aria-labelledby": "batches"}, h("h2", {id: "batches"}, "Batches"), batches(found)),
     ),
     h("section", {"aria-labelledby": "items"}, h("h2", {id: "items"}, "Items"), items(found)),
     eliminated(found),
@@ -69,8 +71,9 @@ const groupOf = (groups, item) => groups.find((group) => group.items.includes(it
 function bestList({detail, groups, items}) {
   if (!detail.best.length) return h("p", {}, "There are no items yet.");
   return h("ol", {class: "list"}, detail.best.map((name) => {
-    const estimate = items.get(name)?.estimate;
-    return h("li", {}, groups.length > 0 && swatch(colour(groupOf(groups, name))), " ", name, estimate !== undefined && h("small", {}, ` ${chance(estimate)}`));
+    const {estimate, in_place: sure} = items.get(name) ?? {};
+    return h("li", {}, groups.length > 0 && swatch(colour(groupOf(groups, name))), " ", name, estimate !== undefined && h("small", {}, ` ${chance(estimate)}`),
+      sure !== undefined && h("small", {}, `, belongs here: ${percent(sure)}`));
   }));
 }
 
@@ -88,6 +91,20 @@ function batches({detail, groups, frames}) {
         h("progress", {max: done + wait, value: done, "aria-label": `Progress of ${positions(group)} to its next test`}),
         h("small", {}, `at least ${counted(wait, "impression")} to the next test`)]);
   }));
+}
+
+// What the policy believes of those who look at its lists.
+function users({examination, law, certainty, after_click: after}, width) {
+  const whole = (x) => `${Math.round(100 * x)}%`;
+  const between = ({estimate, low, high}) => `${whole(estimate)} (${whole(low)} to ${whole(high)})`;
+  const told = examination.map((point) => `position ${point.position} ${between(point)}`).join(", ");
+  return [
+    h("p", {}, law === undefined ? "Nothing was clicked yet above another item, so there is nothing to say of what users do after a click."
+      : [LAWS[law], ` It is ${percent(certainty)} sure of that.`]),
+    h("figure", {}, curve(examination, {width: width > 760 ? width / 2 - 16 : width, label: `How often a position is looked at: ${told}`}),
+      h("figcaption", {}, "How often each position is looked at while nothing above was clicked, compared with the first, and in what range that probably lies.",
+        after && ` After a click users look at ${between(after)} of that.`)),
+  ];
 }
 
 // When this batch began to be in this stage, in impressions learned from.
@@ -125,10 +142,12 @@ function items(found) {
     (has("low") || has("estimate")) && [`confidence interval, 0 to ${top}`, {class: "bar"}, (row) => interval(row, top, colour(row.group))],
     has("low") && ["from", {class: "number extra"}, (row) => chance(row.low)],
     has("low") && ["to", {class: "number extra"}, (row) => chance(row.high)],
+    has("in_list") && ["belongs in the list", {class: "number"}, (row) => percent(row.in_list)],
     has("observed") && ["observed", {class: "number extra"}, (row) => count(row.observed ?? 0)],
     has("clicks") && ["clicks", {class: "number extra"}, (row) => count(row.clicks ?? 0)],
   ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), staged && h("p", {class: "note"},
-    "Intervals are those of the last test; estimates count all clicks so far, also those at other positions.")];
+    "Intervals are those of the last test; estimates count all clicks so far, also those at other positions."), has("in_list") && h("p", {class: "note"},
+    "Estimates are of attraction: of those who look at an item, how many click it. Intervals shrink as it is looked at. Of many worlds that may still be true, “belongs in the list” counts those in which the item is among the most attractive.")];
 }
 
 function eliminated({items: known, history}) {

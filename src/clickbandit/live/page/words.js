@@ -45,6 +45,14 @@ export function clock(time) {
   return day + date.toLocaleTimeString("en-GB");
 }
 
+export const percent = (x) => (x === undefined ? "–" : x > 0.99 ? "over 99%" : x < 0.01 ? "under 1%" : `${Math.round(100 * x)}%`);
+
+export const LAWS = {
+  cascade: "They hardly look on once they have clicked, as in the cascade model.",
+  "position-based": "They look on after a click as they do without one, as in the position-based model.",
+  "in between": "After a click they look on, but less than without one.",
+};
+
 export const positions = (group) =>
   group.first === undefined ? "not shown" : group.first === group.last ? `position ${group.first}` : `positions ${group.first}–${group.last}`;
 

@@ -1,4 +1,5 @@
-"""What ClickTS tells people: attraction and examination with intervals, carry, and the law that users seem to follow.
+"""What ClickTS tells people: attraction and examination with intervals, carry, how sure it is of each item's place, and
+the law that users seem to follow.
 
 An interval holds 95 of 100 draws of what may still be true, as `rank` would draw it.
 """
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray
+from clickbandit.policies.click_ts.algorithm import best
 from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN
 from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
 
@@ -33,7 +35,21 @@ def describe(state: State) -> dict[str, Any]:
         if len(state.after) and state.carried[:, :, item].any():
             known["carry"] = float(np.exp(state.x[len(state.cell_clicks) - 1 + item]))
         items.append(known)
+    if not state.for_clicks:
+        _add_places(state, attractions, items)
     return {"items": items, "users": _users(fitted, drawn)}
+
+
+def _add_places(state: State, attractions: FloatArray, items: list[dict[str, Any]]) -> None:
+    """How probably each item is among the most attractive, and those of the best list just where they stand in it."""
+    shown = np.argsort(-attractions, axis=1, kind="stable")[:, : len(state.last)]
+    listed = np.bincount(shown.ravel(), minlength=len(items)) / len(shown)
+    for known, chance in zip(items, listed.tolist(), strict=True):
+        known["in_list"] = chance
+    ranking = np.zeros(len(state.last), np.int64)
+    best(state, ranking)
+    for item, chance in zip(ranking.tolist(), (shown == ranking).mean(axis=0).tolist(), strict=True):
+        items[item]["in_place"] = chance
 
 
 class _Laws(NamedTuple):
