@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from naive.cascading import gamma
+from naive.common import pick
 
 Cell = tuple[Any, ...]
 FIRST: Cell = ("fresh", 0)
@@ -58,8 +59,22 @@ class ClickTS:
     """Thompson sampling in a click model that is learned as it goes."""
 
     def __init__(
-        self, n_items: int, n_positions: int, *, horizon: int, goal: str = "attraction", memory: int = 0
+        self,
+        n_items: int,
+        n_positions: int,
+        *,
+        horizon: int,
+        goal: str = "attraction",
+        memory: int = 0,
+        guard: bool = False,
     ) -> None:
+        self.guard = guard
+        self.wins: Counter[tuple[int, int]] = Counter()
+        """Tests by winner and loser."""
+        self.budget = 0.0
+        self.memo: tuple[int, int] | None = None
+        """The last list's test: the upper position, and the item of the pair that is not there."""
+        self.tests = self.obeyed = 0
         self.items, self.n_positions, self.goal, self.memory = range(n_items), n_positions, goal, memory
         self.cells = Cells(n_items, n_positions)
         self.carriers = list(self.items) if self.cells.small else []
@@ -76,7 +91,6 @@ class ClickTS:
         self.factor = np.diag([self.prior(name)[1] ** -0.5 for name in self.names])
         self.attraction = dict.fromkeys(self.items, 0.5)
         self.shown: list[int] | None = None
-        self.memo: None = None
         self.fits = self.draws = self.moves = 0
 
     def prior(self, name: Any) -> tuple[float, float]:
@@ -123,7 +137,7 @@ class ClickTS:
     def forget(self) -> None:
         if self.memory and self.now > self.memory:
             kept = self.memory / self.now
-            for counts in (self.displays, self.clicks, self.clicks_by_name):
+            for counts in (self.displays, self.clicks, self.clicks_by_name, self.wins):
                 for key in counts:
                     counts[key] *= kept  # type: ignore[assignment]
             self.now *= kept
@@ -134,7 +148,13 @@ class ClickTS:
     def draw(self, rng: np.random.Generator) -> None:
         z = np.array([rng.standard_normal() for _ in self.names])
         deviation = np.linalg.solve(self.factor.T, z)
-        self.take_law({name: self.x[name] + d for name, d in zip(self.names, deviation, strict=True)})
+        x = {
+            name: min(max(self.x[name] + d, -24), max(1, self.x[name]))
+            for name, d in zip(self.names, deviation, strict=True)
+        }
+        fresh = [name for name in self.cells.free if name[0] == "fresh"]
+        excess = max([0.0, *(x[name] - max(0, self.x[name]) for name in fresh)])
+        self.take_law({name: value - excess * (name in self.cells.free) for name, value in x.items()})
         self.exposure = dict.fromkeys(self.items, 0.0)
         for (item, cell, j), n in self.displays.items():
             self.exposure[item] += n * self.examined(cell, j)
@@ -142,11 +162,11 @@ class ClickTS:
         self.draws += 1
 
     def take_law(self, x: dict[Any, float]) -> None:
-        self.law = {name: math.exp(min(max(value, -24), 1)) for name, value in x.items()}
+        self.law = {name: math.exp(value) for name, value in x.items()}
 
     def examined(self, cell: Cell, j: int) -> float:
-        """min(1, e s) under the drawn law."""
-        return 1.0 if cell == FIRST else min(1.0, self.law[cell] * self.law.get(j, 1.0))
+        """e s under the drawn law."""
+        return 1.0 if cell == FIRST else self.law[cell] * self.law.get(j, 1.0)
 
     def look(self, k: int, r: int | None, j: int) -> float:
         return sum(part * self.examined(cell, j) for cell, part in self.cells.of(k, r))
@@ -156,6 +176,8 @@ class ClickTS:
     def rank(self, rng: np.random.Generator) -> list[int]:
         if self.now >= self.next_fit:
             self.fit()
+            t = self.now + 1
+            self.budget = math.log(t) + 3 * math.log(max(1, math.log(t)))
             self.next_fit = 1.02 * self.now
             self.forget()
             self.draw(rng)
@@ -167,6 +189,8 @@ class ClickTS:
             one, other = gamma(1 + wins, rng), gamma(1 + max(0, self.exposure[item] - wins), rng)
             sample[item] = one / (one + other)
         by_attraction = sorted(self.items, key=lambda item: -sample[item])
+        if self.guard:
+            return self.test(self.obey(by_attraction[: self.n_positions], sample), sample, rng)
         if self.goal == "attraction":
             return by_attraction[: self.n_positions]
         start = self.shown if self.shown is not None else by_attraction[: self.n_positions]
@@ -201,7 +225,7 @@ class ClickTS:
             clicked = 0.0
             for r, probability in list(last.items()):
                 look = self.look(k, r, NOBODY if r is None else shown[r])
-                part = probability * attraction[item] * look
+                part = probability * min(1, attraction[item] * look)
                 last[r] -= part
                 clicked += part
             last[k] = clicked
@@ -210,6 +234,8 @@ class ClickTS:
 
     def best(self) -> list[int]:
         order = sorted(self.items, key=lambda item: -self.attraction[item])
+        if self.guard:
+            return self.obey(order[: self.n_positions], self.attraction)
         if self.goal == "attraction":
             return order[: self.n_positions]
         self.take_law(self.x)
@@ -218,9 +244,61 @@ class ClickTS:
             shown = self.search(shown, self.attraction, order, thorough=True)
         return shown
 
+    # --- guard ----------------------------------------------------------------------------------------------
+
+    def contradicted(self, above: int, below: int) -> bool:
+        won, lost = self.wins[below, above], self.wins[above, below]
+        return won > lost and (won - lost) ** 2 > 2 * self.budget * (won + lost)
+
+    def obey(self, shown: list[int], value: dict[int, float]) -> list[int]:
+        shown = list(shown)
+        for _ in self.items:
+            before = list(shown)
+            rivals = [i for i in self.items if i not in shown and self.contradicted(shown[-1], i)]
+            if rivals:
+                shown[-1] = max(rivals, key=value.__getitem__)
+            for k in reversed(range(self.n_positions - 1)):
+                if self.contradicted(*shown[k : k + 2]):
+                    shown[k : k + 2] = shown[k + 1], shown[k]
+            if shown == before:
+                break
+            self.obeyed += 1
+        return shown
+
+    def test(self, shown: list[int], sample: dict[int, float], rng: np.random.Generator) -> list[int]:
+        self.memo = None
+        chance = rng.random()
+        outside = [item for item in self.items if item not in shown]
+        uppers = range(self.n_positions if outside else self.n_positions - 1)
+        if chance >= 1 / 16 or not uppers:
+            return shown
+        k = uppers[pick(rng, len(uppers))]
+        if k + 1 < self.n_positions:
+            pair = shown[k], shown[k + 1]
+        else:
+            rival = outside[pick(rng, len(outside))]
+            if rng.random() < 0.5:
+                rival = max(outside, key=sample.__getitem__)
+            pair = shown[k], rival
+        lead = self.wins[pair] - self.wins[pair[::-1]]
+        if (lead > 0 and chance >= 0.5 / math.sqrt(self.now + 1)) or self.contradicted(*pair[::-1]):
+            return shown
+        above, below = pair if rng.random() >= 0.5 else pair[::-1]
+        self.memo = k, below
+        self.tests += 1
+        return [*shown[:k], above, *([below] if k + 1 < self.n_positions else []), *shown[k + 2 :]]
+
     # --- update ---------------------------------------------------------------------------------------------
 
-    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
+    def update(
+        self, ranking: Sequence[int], clicks: Sequence[int], memo: tuple[int, int] | None = None
+    ) -> None:
+        if memo:
+            k, other = memo
+            clicked = {**dict.fromkeys(self.items, 0), **dict(zip(ranking, clicks, strict=True))}
+            if clicked[ranking[k]] != clicked[other]:
+                winner, loser = (ranking[k], other) if clicked[ranking[k]] else (other, ranking[k])
+                self.wins[winner, loser] += 1
         r, j = None, NOBODY
         for k, (item, clicked) in enumerate(zip(ranking, clicks, strict=True)):
             carrier = j if j in self.carriers else NOBODY

@@ -1,6 +1,5 @@
 """ClickTS: equal to its plain twin, and sane whatever users do."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -8,70 +7,22 @@ import pytest
 
 from clickbandit import (
     CascadeModel,
-    DynamicBayesianModel,
     InputError,
     PositionBasedModel,
     SimplifiedDynamicBayesianModel,
-    UserBrowsingModel,
 )
 from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import interpreted
-from clickbandit.live.algorithm import Algorithms
 from clickbandit.policies.base import parse_policy
 from clickbandit.policies.click_ts import fit
 from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.click_ts.items import admit, retire
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing import check_policy
-from naive.click_ts import ClickTS as Twin
 from naive.recorded import Recorded
-
-ALGORITHMS = Algorithms()
-"""Compiled as the live ranker does."""
-ATTRACTION = [0.5, 0.9, 0.1, 0.4, 0.2, 0.05, 0.7]
-MODELS: dict[str, ClickModel] = {
-    "CM": CascadeModel(attraction=ATTRACTION),
-    "PBM": PositionBasedModel(attraction=ATTRACTION, examination=[1, 0.7, 0.4, 0.2]),
-    "UBM": UserBrowsingModel(
-        attraction=ATTRACTION, examination=[[1], [0.9, 0.8], [0.5, 0.9, 0.6], [0.3, 0.5, 0.9, 0.4]]
-    ),
-    "DBN": DynamicBayesianModel(
-        attraction=ATTRACTION, satisfaction=[0.9, 0.2, 0.5, 0.1, 0.8, 0.3, 0.6], continuation=0.9
-    ),
-    "many": PositionBasedModel(
-        attraction=np.linspace(0.9, 0.05, 15).tolist(), examination=(0.8 ** np.arange(15)).tolist()
-    ),
-}
-
+from policies.click_ts_twin import ALGORITHMS, MODELS, side_by_side
 
 # --- the twin -----------------------------------------------------------------------------------------------
-
-
-def side_by_side(policy: str, model: ClickModel, positions: int, steps: int, late: bool = False) -> Twin:
-    """Run the compiled policy and its twin, with feedback at once or late, in any order and partly lost."""
-    settings = parse_policy(policy)
-    algorithm = ALGORITHMS.add(settings)
-    state = settings.start(model.n_items, positions, horizon=steps)
-    twin = Twin(model.n_items, positions, horizon=steps, **asdict(settings))
-    rng, twin_rng, users, chance = (np.random.default_rng(seed) for seed in (1, 1, 2, 3))
-    waiting: list[Any] = []
-    memo, chances = np.zeros(0), np.zeros(positions)
-    for step in range(steps):
-        ranking = np.full(positions, -1)
-        algorithm.serve(state, rng, ranking, memo, chances)
-        assert ranking.tolist() == twin.rank(twin_rng), f"step {step}"
-        waiting.append(ranking)
-        while waiting and (not late or chance.random() < 0.6):
-            ranking = waiting.pop(int(chance.random() * len(waiting)))
-            if not late or chance.random() < 0.8:
-                clicks = model.click(ranking.tolist(), users)
-                algorithm.learn(state, ranking, clicks, memo)
-                twin.update(ranking.tolist(), clicks.tolist())
-    best = np.full(positions, -1)
-    algorithm.best(state, best)
-    assert best.tolist() == twin.best()
-    assert np.allclose(state.x, list(twin.x.values()), rtol=1e-6)
-    return twin
 
 
 @pytest.mark.parametrize(
@@ -168,7 +119,7 @@ def run_odd_problem(seed: int, steps: int) -> None:
     algorithm = ALGORITHMS.add(policy)
     state = policy.start(n_items, n_positions, horizon=steps)
     users, rng = np.random.default_rng(seed + 1), np.random.default_rng(seed)
-    memo, chances = np.zeros(0), np.zeros(n_positions)
+    memo, chances = np.zeros(2), np.zeros(n_positions)
     ranking = np.zeros(n_positions, np.int64)
     for step in range(steps):
         algorithm.serve(state, rng, ranking, memo, chances)
@@ -196,7 +147,8 @@ def test_nothing_diverges(seeds: range) -> None:
 
 
 def test_estimates_and_draws_are_cut_off() -> None:
-    """Where nobody ever clicks, log e goes down to -12; draws stay between -24 and 1."""
+    """Where nobody ever clicks, log e goes down to -12; draws stay between -24 and 1, and then all e are lowered by as
+    much as the first position is above 0."""
     state = parse_policy("click-ts").start(3, 3, horizon=5)
     state.carried[:] = 1e7
     state.clicks[:] = 1e7
@@ -205,8 +157,16 @@ def test_estimates_and_draws_are_cut_off() -> None:
     assert state.x.min() == -12
     state.factor[:] = np.diag(np.full(len(state.x), 0.02))
     interpreted(fit.draw)(state, np.random.default_rng(1))
-    assert (state.step.min(), state.step.max()) == (-24, 1)
-    assert state.look.max() == state.look_after.max() == 1
+    assert (state.step.min(), state.step.max()) == (-25, 1)
+    assert state.look.max() <= np.e
+    assert state.look_after.max() <= np.e**2
+
+
+def test_positions_that_are_drawn_too_high_are_lowered_together() -> None:
+    """By 0.3: the second is 0.3 over its estimate, which is over 0; the third 0.2 over 0; carries stay as they are."""
+    x = np.array([0.5, 0.2, -2.0, 0.7])
+    interpreted(fit.lower_together)(x, np.array([0.2, -0.1, -2.0, 0.7]), 3, 4)
+    assert x.tolist() == pytest.approx([0.2, -0.1, -2.3, 0.7])
 
 
 # --- what it learns -----------------------------------------------------------------------------------------
@@ -232,6 +192,19 @@ def test_positions_are_not_held_against_items() -> None:
     """CTS takes the users of a PBM for those of a cascade, and keeps a wrong order."""
     assert regret("cts", STEEP, 20_000) > 5 * regret("click-ts", STEEP, 20_000)
     assert regret("click-ts", STEEP, 20_000) < 150
+
+
+def test_users_who_read_from_the_bottom() -> None:
+    """What is drawn agrees with what is estimated, also where the first position is examined least."""
+    users = PositionBasedModel(attraction=STEEP.attraction, examination=STEEP.examination[::-1])
+    run = Run(Problem("click-ts", Recorded(users), positions=5, horizon=20_000), seed=1)
+    run.advance(20_000)
+    assert run.best() == [1, 2, 3, 4, 5]
+    shown = []
+    for _ in range(100):
+        run.advance(1)
+        shown.append([run.numbering[item] for item in run.slots.rankings[0]])
+    assert np.mean([ranking[0] == 1 for ranking in shown]) > 0.9
 
 
 def test_in_the_cascade_model_it_is_as_good_as_cts() -> None:

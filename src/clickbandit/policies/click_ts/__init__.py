@@ -1,7 +1,7 @@
 """ClickTS: draws a whole click model from what may still be true of the users, and shows the list that is best in it.
 
 It is told neither the click model nor the horizon. It believes that item d at position k, given the last click above
-it, on item j at position r, is clicked with probability a[d] e[k] if there is none, else a[d] min(1, e[k,r] s[j]):
+it, on item j at position r, is clicked with probability a[d] e[k] if there is none, else a[d] e[k,r] s[j]:
 attraction, examination, and how item j lets users go on (carry). The cascade, the position-based and the user
 browsing model are of this form, and others nearly. All of it is learned together, so that a position that users
 seldom reach is not held against its items; there is no proof yet of its regret.
@@ -12,18 +12,22 @@ Choices of ours: a fit or draw that is due is made when the next list is asked f
 before the first fit laws are drawn from the prior, with the first list; a draw is kept for 1 + now // 64 learned lists,
 at most 16; tau^2 takes the carries after the Newton step and their variances from H before it; the first search starts
 from the most attractive items of the draw; while a draw is kept a search exchanges only neighbours, and items from
-outside, which takes half the time and loses no clicks that we could measure; `best` cuts e[k] off at 1 as draws do.
+outside, which takes half the time and loses no clicks that we could measure; nothing is cut off at 1 but the
+probability of a click (docs/click-ts.md says why), so that where a drawn e[k] is above 1 and its estimate, all e are
+lowered by the same.
 
 `state` and `cells` are what it counts, `algorithm` when it learns and what it shows, `fit` the linear algebra, `search`
-the list with the most clicks, `items` items that come and go, `describe` what it tells people.
+the list with the most clicks, `guard` its tests, `items` items that come and go, `describe` what it tells people.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.click_ts.algorithm import best, rank, update
 from clickbandit.policies.click_ts.describe import describe
+from clickbandit.policies.click_ts.guard import renumber
 from clickbandit.policies.click_ts.items import admit, retire
 from clickbandit.policies.click_ts.state import check_memory, init, memo_size
 from clickbandit.policies.contract import Algorithm, Live
@@ -48,10 +52,18 @@ class ClickTS(Policy):
     users puts the items that do so last, and is seldom what a search engine wants."""
     memory: int = 0
     """From how many lists it remembers, for users who change; 0: from all."""
+    guard: bool = False
+    """Whether rare, fair tests of neighbours keep it from staying with a wrong order where its law of users is wrong;
+    for goal=attraction, and up to 200 items."""
 
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe, admit=admit, retire=retire)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self.memory)
+        if self.guard and self.goal == "clicks":
+            raise InputError(
+                "click-ts: guard keeps the items in the order of attraction, which goal=clicks may give up: "
+                "take goal=attraction, or no guard"
+            )

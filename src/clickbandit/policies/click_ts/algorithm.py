@@ -2,7 +2,7 @@
 
 Draws of `rank`: where a draw of the law is due, a normal variable for each of its parameters (`fit`); then for each
 item, in the order of their numbers, its attraction (`draw_beta`); then where items were drawn the same, which hardly
-happens, a shuffle of those.
+happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
 """
 
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.cascading import highest_first, put_highest
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
+from clickbandit.policies.click_ts.guard import learn_test, maybe_test, obey, set_budget
 from clickbandit.policies.click_ts.search import n_candidates, search
 from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
 from clickbandit.policies.sampling import draw_beta
@@ -43,6 +44,7 @@ _SEARCHED = (
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     if state.learned[0] >= state.next_fit[0]:
         fit(state)
+        set_budget(state)
         state.next_fit[0] = FIT_AGAIN * state.learned[0]
         forget(state)
         draw(state, rng)
@@ -56,6 +58,10 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         show_most_clicked(state, ranking)
     else:
         put_highest(state.sample, state.order, rng, ranking)
+    memo[0], memo[1] = 0.0, 0.0
+    if len(state.wins) > 0:
+        obey(state, state.sample, ranking)
+        maybe_test(state, rng, ranking, memo)
 
 
 @slow_path
@@ -71,16 +77,19 @@ def show_most_clicked(state: State, ranking: IntArray) -> None:
 
 
 def best(state: State, ranking: IntArray) -> None:
-    """By the attraction of the last fit; for clicks, five searches from the last list with the fitted law."""
+    """By the attraction of the last fit, unless tests contradict it; for clicks, five searches from the last list with
+    the fitted law."""
     order = np.argsort(-state.attraction, kind="stable")
     ranking[:] = order[: len(ranking)]
+    if len(state.wins) > 0:
+        interpreted(obey)(state._replace(order=order), state.attraction, ranking)
     if state.for_clicks:
         copies: dict[str, Any] = {name: getattr(state, name).copy() for name in _SEARCHED}
         state = state._replace(**copies)
         state.order[:] = order
         if state.last[0] < 0:
             state.last[:] = ranking
-        interpreted(unfold)(state.x, state.n_fresh, 1.0, state.examination, state.carry)
+        interpreted(unfold)(state.x, state.examination, state.carry)
         interpreted(look_around)(state)
         for _ in range(SEARCHES):
             if interpreted(search)(state, state.attraction, True):
@@ -116,6 +125,8 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
             state.cell_clicks[cell + 1] += (1 - share) * clicked
         if clicked:
             r, above = k + 1, item
+    if len(state.wins) > 0:
+        learn_test(state, ranking, clicks, memo)
     state.learned[0] += 1
     state.since_draw[0] += 1
 
@@ -133,6 +144,8 @@ def forget(state: State) -> None:
         for i in range(state.carried.shape[1]):
             for j in range(len(state.after)):
                 state.carried[item, i, j] *= kept
+        for other in range(len(state.wins)):
+            state.wins[item, other] *= kept
     for c in range(len(state.cell_clicks)):
         state.cell_clicks[c] *= kept
     for j in range(len(state.after)):

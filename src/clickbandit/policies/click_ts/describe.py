@@ -56,7 +56,7 @@ class _Laws(NamedTuple):
     """By law: what follows from it."""
 
     look: FloatArray
-    """By position: its examination with no click above."""
+    """By position: its examination with no click above, at most that of the first."""
     exposure: FloatArray
     """By item."""
     kept: FloatArray
@@ -66,13 +66,16 @@ class _Laws(NamedTuple):
 def _draws(state: State) -> FloatArray:
     z = np.random.default_rng(0).standard_normal((DRAWS, len(state.x)))
     deviation = np.linalg.solve(np.tril(state.factor).T, z.T).T
-    return np.clip(state.x + deviation, LOWEST_DRAWN, HIGHEST_DRAWN)
+    x = np.clip(state.x + deviation, LOWEST_DRAWN, np.maximum(state.x, HIGHEST_DRAWN))
+    fresh, cells = slice(state.n_fresh - 1), slice(len(state.cell_clicks) - 1)
+    excess = x[:, fresh] - np.maximum(0, state.x[fresh])
+    x[:, cells] -= excess.max(axis=1, initial=0.0, keepdims=True)
+    return x
 
 
 def _laws(state: State, x: FloatArray) -> _Laws:
     n_cells, later = len(state.cell_clicks), slice(state.n_fresh, None)
-    cells = np.minimum(1, np.exp(np.hstack([np.zeros((len(x), 1)), x[:, : n_cells - 1]])))
-    uncut = np.exp(x[:, state.n_fresh - 1 : n_cells - 1])
+    cells = np.exp(np.hstack([np.zeros((len(x), 1)), x[:, : n_cells - 1]]))
     look = state.share * cells[:, state.cell[:, 0]]
     part = state.share < 1
     look[:, part] += (1 - state.share[part]) * cells[:, state.cell[part, 0] + 1]
@@ -81,13 +84,13 @@ def _laws(state: State, x: FloatArray) -> _Laws:
     after = cells[:, later] @ shown
     without = cells[:, _fresh_cells(state)] @ shown
     if len(state.after):
-        looks = np.minimum(1, uncut[:, :, None] * np.exp(x[:, None, n_cells - 1 :]))
+        looks = cells[:, later, None] * np.exp(x[:, None, n_cells - 1 :])
         exposure += np.tensordot(looks, state.carried, axes=([1, 2], [1, 2]))
         carried = state.carried.sum(axis=0)
         after += np.tensordot(looks, carried, axes=([1, 2], [0, 1]))
         without += cells[:, _fresh_cells(state)] @ carried.sum(axis=1)
     kept = np.divide(after, without, out=np.full(len(x), np.nan), where=without > 0)
-    return _Laws(look, exposure, kept)
+    return _Laws(np.minimum(1, look), exposure, kept)
 
 
 def _fresh_cells(state: State) -> Any:

@@ -28,7 +28,7 @@ from clickbandit.policies.click_ts.state import (
 MAX_STEP = 1.0
 """By how much a fit changes a parameter at most."""
 LOWEST, LOWEST_DRAWN, HIGHEST_DRAWN = -12.0, -24.0, 1.0
-"""Where estimates, and draws, are cut off."""
+"""Where estimates, and draws, are cut off; a draw not below its estimate."""
 MIN_PIVOT = 1e-6
 MIN_CARRY_VARIANCE = 1e-4
 
@@ -38,7 +38,7 @@ MIN_CARRY_VARIANCE = 1e-4
 @slow_path
 def fit(state: State) -> None:
     """One Newton step, the factor of the precision before it, and the attractions."""
-    unfold(state.x, state.n_fresh, math.inf, state.examination, state.carry)
+    unfold(state.x, state.examination, state.carry)
     begin(state)
     for item in range(len(state.clicks)):
         add_item(state, item)
@@ -54,13 +54,11 @@ def fit(state: State) -> None:
 
 
 @slow_path
-def unfold(x: FloatArray, n_fresh: int, highest: float, examination: FloatArray, carry: FloatArray) -> None:
-    """e and s of parameters x, e at most `highest` where there is no click above; e[1] = 1 fixes the scale."""
+def unfold(x: FloatArray, examination: FloatArray, carry: FloatArray) -> None:
+    """e and s of parameters x; e[1] = 1 fixes the scale."""
     n_cells = len(examination)
     for c in range(1, n_cells):
         examination[c] = math.exp(x[c - 1])
-        if c < n_fresh:
-            examination[c] = min(examination[c], highest)
     for j in range(len(carry)):
         carry[j] = math.exp(x[n_cells - 1 + j])
 
@@ -166,14 +164,30 @@ def draw(state: State, rng: np.random.Generator) -> None:
         x[p] = rng.standard_normal()
     solve_upper(state.factor, x)
     for p in range(len(x)):
-        x[p] = min(max(state.x[p] + x[p], LOWEST_DRAWN), HIGHEST_DRAWN)
-    unfold(x, state.n_fresh, 1.0, state.examination, state.carry)
+        x[p] = min(max(state.x[p] + x[p], LOWEST_DRAWN), max(state.x[p], HIGHEST_DRAWN))
+    lower_together(x, state.x, state.n_fresh, len(state.examination))
+    unfold(x, state.examination, state.carry)
     look_around(state)
     for item in range(len(state.clicks)):
         state.exposure[item] = exposure_of(
             state.shown[item], state.carried[item], state.examination, state.look_after
         )
     state.since_draw[0] = 0.0
+
+
+@slow_path
+def lower_together(x: FloatArray, fitted: FloatArray, n_fresh: int, n_cells: int) -> None:
+    """Lower all log e by the same, so that with no click above none is over 0, the first position's, unless the
+    estimate is, and then none over that.
+
+    To cut off the one that is too high alone would change how the other positions compare, which exchanges have told,
+    rather than how they compare with the first, of which an item that always stands there tells little.
+    """
+    excess = 0.0
+    for p in range(n_fresh - 1):
+        excess = max(excess, x[p] - max(0.0, fitted[p]))
+    for p in range(n_cells - 1):
+        x[p] -= excess
 
 
 @slow_path
@@ -193,10 +207,10 @@ def look_around(state: State) -> None:
 
 @kernel
 def seen(examination: FloatArray, cell: int, share: float, carry: float) -> float:
-    """min(1, e s) in a cell, and with the rest of its share in the next."""
-    found = share * min(1.0, examination[cell] * carry)
+    """e s in a cell, and with the rest of its share in the next."""
+    found = share * examination[cell] * carry
     if share < 1:
-        found += (1 - share) * min(1.0, examination[cell + 1] * carry)
+        found += (1 - share) * examination[cell + 1] * carry
     return float(found)
 
 
@@ -207,7 +221,7 @@ def exposure_of(
     """How often an item was examined, under the drawn law."""
     total = 0.0
     for c in range(len(shown)):
-        total += shown[c] * min(1.0, examination[c])
+        total += shown[c] * examination[c]
     for i in range(len(carried)):
         examined = 0.0
         for j in range(carried.shape[1]):

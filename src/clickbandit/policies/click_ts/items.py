@@ -16,7 +16,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.policies.click_ts.cells import has_carry
-from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
+from clickbandit.policies.click_ts.state import MAX_GUARDED, PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
 from clickbandit.policies.items import with_new_numbers, without_number
 
 _BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
@@ -26,6 +26,9 @@ _BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
 
 def admit(state: State, n_new: int) -> State:
     n_items, n_positions = len(state.clicks) + n_new, len(state.look)
+    if len(state.wins) > 0:
+        guarded = n_items <= MAX_GUARDED
+        state = state._replace(wins=_padded(state.wins, n_new, (0, 1)) if guarded else np.zeros((0, 0)))
     if len(state.after) == 0:
         return _with_rows(state, n_new)
     if has_carry(n_items, n_positions):
@@ -42,7 +45,7 @@ def _with_rows(state: State, n_new: int) -> State:
 
 def _with_carries(state: State, n_new: int) -> State:
     """Carries from the prior, 1 until the next draw."""
-    looks = np.minimum(1, state.examination[state.n_fresh :])
+    looks = state.examination[state.n_fresh :]
     factor = _padded(state.factor, n_new, (0, 1))
     new = np.arange(len(state.x), len(factor))
     factor[new, new] = state.carry_variance[0] ** -0.5
@@ -93,6 +96,7 @@ def _share_cells(state: State, n_new: int) -> State:
         np.exp(np.append(0, state.x[: len(shares) - 1])) @ weight[:, known] / weight[:, known].sum(axis=0)
     )
     large.x[known[1:]] = np.log(examination[1:])
+    large = large._replace(wins=state.wins, budget=state.budget)
     if len(state.gone_slope) == 0:
         return large
     n_free, parts = len(shares) - 1, shares[1:, 1:]
@@ -111,10 +115,14 @@ def retire(state: State, item: int) -> State:
     last = state.last - (state.last > item)
     if item in state.last:
         last[:] = -1
+    wins = state.wins
+    if len(wins) > 0:
+        wins = np.delete(np.delete(wins, item, axis=0), item, axis=1)
     state = state._replace(
         **kept,
         order=without_number(state.order, item),
         last=last,
+        wins=wins,
         gone_slope=taught.slope,
         gone_precision=taught.precision,
     )

@@ -22,6 +22,9 @@ FRESH_VARIANCE, LATER_VARIANCE = 2.0, 50.0
 FIRST_CARRY_VARIANCE = 0.25
 """tau^2, the prior variance of log s, before the first fit."""
 
+MAX_GUARDED = 200
+"""With more items than these there is no guard, for it takes a table of all pairs."""
+
 
 class State(NamedTuple):
     """Sizes: L items, K positions, C cells, P parameters: log e of all cells but the first, then log s of all items.
@@ -62,7 +65,7 @@ class State(NamedTuple):
     look: FloatArray
     """By position: the drawn examination e~[k] with no click above."""
     look_after: FloatArray
-    """By (k, r), and item j of the last click: the drawn min(1, e~[k,r] s~[j])."""
+    """By (k, r), and item j of the last click: the drawn e~[k,r] s~[j]."""
     exposure: FloatArray
     """By item: how often it was examined, under the drawn law."""
     sample: FloatArray
@@ -89,6 +92,11 @@ class State(NamedTuple):
     gain: FloatArray
     """By position, while searching: the expected clicks from there on."""
 
+    wins: FloatArray
+    """By item, and other item: how many tests it won against that (see `guard`); empty where there is no guard."""
+    budget: FloatArray
+    """How sure tests must be."""
+
     cell: IntArray
     """By position k and r + 1: the cell of (k, r), r = -1 for no click above."""
     share: FloatArray
@@ -100,7 +108,15 @@ class State(NamedTuple):
     memory: int
 
 
-def init(n_items: int, n_positions: int, *, horizon: int, goal: str = "attraction", memory: int = 0) -> State:
+def init(
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    goal: str = "attraction",
+    memory: int = 0,
+    guard: bool = False,
+) -> State:
     check_memory(memory)
     cell, share, n_fresh, n_cells = arrange(n_items, n_positions)
     n_carry = n_items if has_carry(n_items, n_positions) else 0
@@ -112,6 +128,7 @@ def init(n_items: int, n_positions: int, *, horizon: int, goal: str = "attractio
     x = np.zeros(n_free)
     x[: n_cells - 1] = LOG_EXAMINATION
     n_pairs = n_positions * (n_positions - 1) // 2
+    n_guarded = n_items if guard and n_items <= MAX_GUARDED else 0
     return State(
         shown=np.zeros((n_items, n_cells)),
         carried=np.zeros((n_items, n_later, n_carry)),
@@ -141,6 +158,8 @@ def init(n_items: int, n_positions: int, *, horizon: int, goal: str = "attractio
         trial=np.zeros(n_positions + 1),
         listed=np.zeros(n_items, np.int64),
         gain=np.zeros(n_positions + 1),
+        wins=np.zeros((n_guarded, n_guarded)),
+        budget=np.zeros(1),
         cell=cell,
         share=share,
         n_fresh=n_fresh,
@@ -155,5 +174,5 @@ def check_memory(memory: int) -> None:
 
 
 def memo_size(n_items: int, n_positions: int) -> int:
-    """Learning needs nothing but the list and its clicks."""
-    return 0
+    """Learning needs the list and its clicks, and what the guard tests with it: a position, and an item."""
+    return 2
