@@ -29,8 +29,6 @@ from clickbandit.live.stores.contract import (
 )
 from clickbandit.live.values import State, StoreError
 
-VERSION = 2
-"""Of the tables."""
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
     when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
     when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
