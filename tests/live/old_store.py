@@ -113,7 +113,16 @@ def said(url):
 
 def _all(ranker, queries):
     stats = plain(ranker.stats())
-    for name in ("store_bytes", "batches", "operations", "loaded", "learners", "waiting"):
+    for name in (
+        "store_bytes",
+        "batches",
+        "operations",
+        "loaded",
+        "checked",
+        "damaged",
+        "learners",
+        "waiting",
+    ):
         del stats[name]  # these depend on the disk and on time
     return {
         "stats": stats,

@@ -118,7 +118,7 @@ def test_records_are_read_as_they_were_written():
     assert isinstance(voided, records.Void)
     assert voided.memo.tolist() == []
     assert items == records.Items(["Größe"], ["B"], {"C": 2})
-    with pytest.raises(ValueError, match="kind 9"):
+    with pytest.raises(records.Damaged, match="kind 9"):
         list(records.read(b"\x09"))
 
 

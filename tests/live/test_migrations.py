@@ -108,7 +108,7 @@ def test_what_was_there_is_kept_beside_it(copy, folder):
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(copy, old_database, monkeypatch):
     monkeypatch.setitem(migrations.STEPS, 2, (*migrations.STEPS[2], "alter table nothing add column x text"))
     for url in (f"sqlite:///{copy}", old_database):
-        with pytest.raises(InputError, match="cannot be used as a store: .*nothing"):
+        with pytest.raises(InputError, match=r"cannot be used as a store: .*nothing"):
             open_store(url)
     assert everything(copy) == everything(OLD)
     monkeypatch.undo()

@@ -1,5 +1,6 @@
 """A policy, ready to run live: its functions, compiled once when the ranker starts."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,29 @@ from clickbandit.live.kernels import unknown
 from clickbandit.policies.base import Policy, parse_policy
 
 _TRIAL_HORIZON = 1000
+_TRIAL_ITEMS = 11
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    """Whether a value may stand where the first state has `expected`. Rows that are none at first may be added."""
+    if isinstance(expected, np.ndarray):
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == expected.dtype
+            and value.ndim == expected.ndim
+            and all(n == m or m == 0 for n, m in zip(value.shape, expected.shape, strict=True))
+        )
+    if isinstance(expected, int | np.integer):
+        return bool(value == expected)
+    return isinstance(value, (type(expected), float))
+
+
+def _is_order(value: Any, n_items: int) -> bool:
+    return (
+        value.shape == (n_items,)
+        and value.dtype.kind == "i"
+        and sorted(value.tolist()) == list(range(n_items))
+    )
 
 
 class Algorithm:
@@ -46,9 +70,28 @@ class Algorithm:
         """The state before the first list."""
         return self.policy.start(n_items, n_positions, horizon=horizon)
 
+    def restore(self, values: Sequence[Any], n_items: int, n_positions: int, horizon: int) -> Any:
+        """A state of these values, if it can be one: kernels do not check bounds, and would crash the process."""
+        fresh = self.start(n_items, n_positions, horizon)
+        if len(values) != len(fresh):
+            raise InputError(f"{self.name}: its state has {len(fresh)} fields now, found {len(values)}")
+        for name, value, expected in zip(fresh._fields, values, fresh, strict=True):
+            if not _fits(value, expected) or (name in self._orders and not _is_order(value, n_items)):
+                raise ValueError(f"{name} of {self.name} cannot be {str(value)[:100]}")
+        return type(fresh)(*values)
+
     @cached_property
-    def state_class(self) -> Any:
-        return type(self.start(1, 1, _TRIAL_HORIZON))
+    def _orders(self) -> frozenset[str]:
+        """The fields that hold every item once."""
+        try:
+            first = self.start(_TRIAL_ITEMS, 2, _TRIAL_HORIZON)
+        except InputError:  # its settings are for a number of items
+            return frozenset()
+        return frozenset(
+            name
+            for name, value in zip(first._fields, first, strict=True)
+            if isinstance(value, np.ndarray) and _is_order(value, _TRIAL_ITEMS)
+        )
 
     def warm_up(self) -> None:
         """Compile, or load what was compiled, and say in one sentence if the policy cannot run."""

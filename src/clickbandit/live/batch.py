@@ -20,12 +20,13 @@ from clickbandit.live.requests import (
     DetailRequest,
     FlushRequest,
     FreezeRequest,
+    InUse,
     PingRequest,
     RankRequest,
     Request,
     ResetRequest,
     SettleRequest,
-    VerifyRequest,
+    StateRequest,
     VoidRequest,
     arrange,
 )
@@ -82,8 +83,8 @@ class Batch(Transaction):
                 return self._reset(request)
             case DetailRequest(query):
                 return self._detail(self._query(query))
-            case VerifyRequest(query):
-                return self._verify(self._query(query))
+            case StateRequest():
+                return self._state(request)
             case PingRequest() | FlushRequest():
                 return None
 
@@ -149,7 +150,7 @@ class Batch(Transaction):
         if row.frozen is not None:
             return FROZEN, arrange([*json.loads(row.frozen), *items], request, row.positions), None, None
         learner = self.learner(row)
-        if learner.generation == 0:
+        if not learner.items:
             change: Start | Items | None = Start(
                 row.policy, row.positions, row.horizon, self.settings.seed, list(items)
             )
@@ -339,10 +340,12 @@ class Batch(Transaction):
             holdout=holdout(row),
         )
 
-    def _verify(self, row: QueryRow) -> bool:
-        """Whether the log from its beginning gives the same bytes as the learner that is in use."""
-        replayed = self.learners.load(row, self._pending(row), whole=True)
-        return replayed.to_bytes() == self.learner(row).to_bytes()
+    def _state(self, request: StateRequest) -> InUse | None:
+        row = self._query(request.query)
+        if request.in_memory and self.learners.get(row.id) is None:
+            return None
+        learner = self.learner(row)
+        return InUse(row.id, row.number, learner.to_bytes(), row.id not in self._replaced)
 
 
 def _share(id: str) -> float:

@@ -31,6 +31,7 @@ from clickbandit.live.requests import (
     SettleRequest,
     VoidRequest,
     arrange,
+    new_id,
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import NewQuery, QueryRow, Store
@@ -132,6 +133,14 @@ class Engine:
     @property
     def n_loaded(self) -> int:
         return self._learners.n_loaded
+
+    def found_damage(self, query: str, error: Exception) -> None:
+        """Say that what is stored of a query is damaged."""
+        self._learners.found_damage(query, error)
+
+    @property
+    def n_damaged(self) -> int:
+        return self._learners.n_damaged
 
     def close(self) -> None:
         """Do what was asked so far, and stop."""
@@ -320,12 +329,15 @@ class Engine:
         self._deliver(operations, results)
 
     def _refusal(self, request: Request, error: StoreError) -> Any:
-        """What to say when nothing was done: to those who want a list, the order given."""
+        """What to say when nothing was done: to those who want a list, the order given.
+
+        It has an id of its own, for under the one that was given another list may be stored.
+        """
         if not isinstance(request, RankRequest):
             return error
         shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
         return Shown(
-            request.id,
+            new_id(self._now / 1000),
             request.query,
             tuple(shown),
             (1.0,) * len(shown),

@@ -1,7 +1,6 @@
 """The methods of a ranker, once: `AsyncRanker` has them as they are, `Ranker` runs each to its end."""
 
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,23 +11,26 @@ from typing import Any, TypeVar, cast, get_args
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.engine import Engine
+from clickbandit.live.checking import Check, Rounds
+from clickbandit.live.engine import Engine, Operation
 from clickbandit.live.requests import (
     Clicks,
     DetailRequest,
     FlushRequest,
     FreezeRequest,
+    InUse,
     PingRequest,
     QuerySettings,
     Request,
     ResetRequest,
     SettleRequest,
-    VerifyRequest,
+    StateRequest,
     VoidRequest,
     check_horizon,
     check_name,
     check_positions,
     click_request,
+    new_id,
     parse_duration,
     rank_request,
 )
@@ -91,6 +93,7 @@ class RankerMethods(ABC):
         self._closed = False
         self._reader: Reader | None = None
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
+        self._rounds = Rounds(self._algorithms, self._submit_read, self._submit, self._engine.found_damage)
 
     @abstractmethod
     async def _do(self, request: Request) -> Any:
@@ -120,9 +123,7 @@ class RankerMethods(ABC):
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
         not shown; such a list is not learned from unless the rules provably change nothing.
         """
-        # an id begins with the time, so that new ones stand together on disk
-        new_id = f"{int(self._clock() * 1000):012x}{os.urandom(10).hex()}"
-        request = rank_request(query, items, positions, id, pinned, excluded, new_id)
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
         return cast(Shown, await self._do(request))
 
     async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
@@ -201,8 +202,18 @@ class RankerMethods(ABC):
         return cast(QuerySummary, await self._do(ResetRequest(query, settings)))
 
     async def verify(self, query: str) -> bool:
-        """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
-        return cast(bool, await self._do(VerifyRequest(_query_name(query))))
+        """Whether replaying the query's log gives exactly its snapshots and the state that is in use.
+
+        From the first record that is still there, and beside everything else that is asked.
+        """
+        in_use = cast(InUse, await self._do(StateRequest(_query_name(query))))
+        check = Check(query, self._algorithms, in_use.query, in_use)
+        verified = None
+        while verified is None:
+            verified = await self._read(check.step, False)
+        if check.damage is not None:
+            self._engine.found_damage(query, check.damage)
+        return verified
 
     async def stats(self, *, flush: bool = True) -> Stats:
         """Counts of everything; with `flush` once all that is due has settled."""
@@ -222,11 +233,20 @@ class RankerMethods(ABC):
 
     # --- in the reader's thread -----------------------------------------------------------------------------
 
+    def _submit(self, request: Request) -> "Future[Any]":
+        """Have the engine do something, for a thread that waits."""
+        future: Future[Any] = Future()
+        self._engine.submit(Operation(request, future, resolve))
+        return future
+
+    def _submit_read(self, function: Callable[[Reader], T]) -> "Future[T]":
+        return self._readers.submit(lambda: function(self._open_reader()))
+
     async def _read(self, function: Callable[[Reader], T], flush: bool) -> T:
         """What a function finds in the store, if it should after all that is due has settled."""
         if flush:
             await self._do(FlushRequest())
-        return await self._wait(self._readers.submit(lambda: function(self._open_reader())))
+        return await self._wait(self._submit_read(function))
 
     def _open_reader(self) -> Reader:
         if self._reader is None:
@@ -279,12 +299,15 @@ class RankerMethods(ABC):
             batches=counts.batches,
             operations=counts.operations,
             loaded=self._engine.n_loaded,
+            checked=self._rounds.checked,
+            damaged=self._engine.n_damaged,
             learners=self._engine.n_learners,
             waiting=self._engine.waiting,
         )
 
     def _close(self) -> None:
         with self._closing:
+            self._rounds.stop()
             self._engine.close()
             self._readers.shutdown(wait=True)
             if self._reader is not None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -57,6 +58,11 @@ class Click(NamedTuple):
     key: str
     event_id: str | None
     timestamp: str | None
+
+
+def new_id(seconds: float) -> str:
+    """An id that nothing else has. It begins with the time, so that new ones stand together on disk."""
+    return f"{int(seconds * 1000):012x}{os.urandom(10).hex()}"
 
 
 def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
@@ -275,10 +281,24 @@ class DetailRequest(NamedTuple):
     query: str
 
 
-class VerifyRequest(NamedTuple):
-    """Does the log give what is in memory?"""
+class StateRequest(NamedTuple):
+    """What is in use for a query, to be compared with its log?"""
 
     query: str
+    in_memory: bool = False
+    """Whether to say so only if it is in memory."""
+
+
+class InUse(NamedTuple):
+    """The answer to that."""
+
+    query: int
+    """Its id."""
+    number: int
+    """Of the last record in it."""
+    state: bytes
+    sound: bool
+    """Whether it could be loaded; else it is what was left of it."""
 
 
 class PingRequest(NamedTuple):
@@ -297,7 +317,7 @@ Request = (
     | FreezeRequest
     | ResetRequest
     | DetailRequest
-    | VerifyRequest
+    | StateRequest
     | PingRequest
     | FlushRequest
 )

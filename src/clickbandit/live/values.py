@@ -323,6 +323,10 @@ class Stats:
     """Operations in these."""
     loaded: int
     """Learners read from the store."""
+    checked: int
+    """Queries whose log was replayed in the background, to see that it gives what is in use."""
+    damaged: int
+    """Snapshots and logs that were found not to be what was written; the log says which."""
     learners: int
     """Learners in memory."""
     waiting: int

@@ -150,8 +150,8 @@ def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
         EventRow(f"e{k} '", f"i{k}", "é", 2000 + k, k == 3, None if k else "2024-05-01T12:00:00+00:00")
         for k in range(5)
     ]
-    log = [LogRow(row.id, n, bytes([n, 0, 255]), 1000 + n) for row in rows[:2] for n in (1, 4, 9)]
-    snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n) for n in (4, 9)]
+    log = [LogRow(row.id, n, bytes([n, 0, 255]), 1000 + n, 2**32 - n) for row in rows[:2] for n in (1, 4, 9)]
+    snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n, 2**32 - n) for n in (4, 9)]
     histories = {rows[0].id: b'{"frames": []}', rows[1].id: b"\x00\xff"}
     _lock(store, [row.name for row in rows])
     store.save(
@@ -182,7 +182,8 @@ def _check_learning(store: Store, filled: _Filled) -> None:
     _expect(list(store.log(second, 1)), filled.log[4:], "a query's log after record 1")
     _expect(list(store.log(third, 0)), [], "the log of a query without one")
     _expect(store.snapshot(first), filled.snapshots[-1], "the latest snapshot")
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the oldest snapshot")
+    before = filled.snapshots[-1].number
+    _expect(store.snapshot(first, before), filled.snapshots[0], "the snapshot before the latest")
     _expect(store.snapshot(second), None, "the snapshot of a query without one")
     for query in (first, second, third):
         _expect(store.history(query), filled.histories.get(query), "a query's history")
@@ -277,6 +278,15 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
         "how long clicks took, and how many were late",
     )
     _expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
+    _expect(list(reader.log(rows[0].id, 1, 1)), filled.log[1:2], "a row of a log after record 1")
+    _expect(reader.snapshot(rows[0].id, 4), filled.snapshots[1], "the first snapshot after record 4")
+    _expect(reader.snapshot(rows[0].id, 9), None, "a snapshot after the last")
+    order = sorted((row.id, row.name) for row in rows)
+    _expect(
+        [reader.next_query(id) for id in (-1, order[0][0], order[-1][0])],
+        [*order[:2], None],
+        "the next query",
+    )
     _expect(reader.oldest(), filled.impressions[0].at, "when the oldest impression was shown")
     assert reader.size() > 0, f"the store's size: expected more than 0 bytes, found {reader.size()}"
 
@@ -284,6 +294,10 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
 def _check_prune(store: Store, filled: _Filled) -> _Filled:
     """What is settled and old goes, with the log before an old snapshot; what is left."""
     first, second = filled.queries[0].id, filled.queries[1].id
+
+    def based(k: int) -> Snapshot:
+        return filled.snapshots[k]._replace(base=True)
+
     _expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
@@ -294,13 +308,14 @@ def _check_prune(store: Store, filled: _Filled) -> _Filled:
     _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))
     store.begin()
     _expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the snapshot that its log starts from")
+    _expect(store.snapshot(first, 9), based(0), "the snapshot that its log starts from")
     store.rollback()
     _expect(
         store.prune(3000, _NO_LIMIT), 11, "rows pruned: four impressions, five events, a record, a snapshot"
     )
     store.begin()
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[1], "the snapshot that is left")
+    _expect(store.snapshot(first), based(1), "the snapshot that is left")
+    _expect(store.snapshot(first, 9), None, "a snapshot before that")
     _expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")
     store.rollback()
     return filled._replace(impressions=pending, events=[])

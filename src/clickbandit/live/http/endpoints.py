@@ -227,7 +227,7 @@ class Api:
 
     @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
-        """Replay a query's log, while all others wait, and compare with the state that is in use."""
+        """Replay a query's log, beside everything else, and compare with the state that is in use."""
         return Verification(await self.ranker.verify(query))
 
     # --- operations -----------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ _HERE_TOTALS = {
     "batches": "Transactions committed",
     "operations": "Operations in these",
     "loaded": "Learners read from the store",
+    "checked": "Queries whose log was replayed in the background",
+    "damaged": "Snapshots and logs that were found not to be what was written",
 }
 _HERE_GAUGES = {"learners": "Learners in memory", "waiting": "Operations that wait for their batch"}
 

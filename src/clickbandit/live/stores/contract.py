@@ -13,9 +13,11 @@ Any failure is a `StoreError`; after it the engine rolls back and begins anew, s
 `clickbandit.testing.check_store` holds a store to all this.
 """
 
+import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+from zlib import crc32
 
 from clickbandit.live.values import Outcome, SortKey, Source, State
 
@@ -136,6 +138,8 @@ class LogRow(NamedTuple):
     number: int
     records: bytes
     at: int
+    checksum: int | None = None
+    """See `checksum`; None of what an earlier version wrote."""
 
 
 class Snapshot(NamedTuple):
@@ -145,6 +149,17 @@ class Snapshot(NamedTuple):
     number: int
     state: bytes
     at: int
+    checksum: int | None = None
+    base: bool = False
+    """Whether the query's log starts from it. To save such a one deletes all that is before it."""
+
+
+_PLACE = struct.Struct("<QQ")
+
+
+def checksum(query: int, number: int, written: bytes) -> int:
+    """Of records or a snapshot in their place: any flipped bit gives another, and so does another row's content."""
+    return crc32(written, crc32(_PLACE.pack(query, number)))
 
 
 @dataclass(slots=True)
@@ -164,7 +179,7 @@ class Changes:
     """Of queries, in the place of those that they had."""
 
     def __bool__(self) -> bool:
-        return bool(self.queries or self.impressions or self.touched or self.events)
+        return bool(self.queries or self.impressions or self.touched or self.events or self.snapshots)
 
 
 class Locked(NamedTuple):
@@ -198,8 +213,8 @@ class Store(Protocol):
     def known_events(self, keys: Sequence[str]) -> set[str]:
         """Those of these events that are stored."""
 
-    def snapshot(self, query: int, *, oldest: bool = False) -> Snapshot | None:
-        """The latest snapshot of a query, or the one that its log starts from."""
+    def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
+        """The latest snapshot of a query, with a lower number than `before` if that is given."""
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
         """The rows of a query's log with higher numbers than this, in order."""
@@ -281,6 +296,15 @@ class Reader(Protocol):
 
     def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
         """A query and its history."""
+
+    def next_query(self, after: int) -> tuple[int, str] | None:
+        """The id and the name of the query with the next higher id."""
+
+    def snapshot(self, query: int, after: int) -> Snapshot | None:
+        """The first snapshot of a query with a higher number than this."""
+
+    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
+        """The first rows of a query's log with higher numbers than this, in order."""
 
     def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
         """The last impressions of a query, the latest first, if they are `among` the last ones of all queries."""

@@ -56,6 +56,8 @@ _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
 _ADD_SNAPSHOT = insert("snapshots", Snapshot._fields)
+_SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? and number"
+_LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
 _ADD_HISTORY = insert("histories", ("query", "history"))
 _SET_HISTORY = f"{_ADD_HISTORY} on conflict (query) do update set history = excluded.history"
 
@@ -162,20 +164,14 @@ class SqlStore(ABC):
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}
 
-    def snapshot(self, query: int, *, oldest: bool = False) -> Snapshot | None:
+    def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         row = self.database.row(
-            "select query, number, state, at from snapshots where query = ? "
-            f"order by number {'asc' if oldest else 'desc'} limit 1",
-            (query,),
+            f"{_SNAPSHOT} < ? order by number desc limit 1", (query, 2**62 if before is None else before)
         )
         return None if row is None else Snapshot(*row)
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
-        rows = self.database.rows(
-            "select query, number, records, at from log where query = ? and number > ? order by number",
-            (query, after),
-        )
-        return [LogRow(*row) for row in rows]
+        return [LogRow(*row) for row in self.database.rows(_LOG, (query, after))]
 
     def history(self, query: int) -> bytes | None:
         row = self.database.row("select history from histories where query = ?", (query,))
@@ -193,6 +189,15 @@ class SqlStore(ABC):
         )
         for statement, rows in written:
             self.database.run_many(statement, rows)
+        for query, number, *_ in (snapshot for snapshot in changes.snapshots if snapshot.base):
+            self._forget_before(query, number)
+
+    def _forget_before(self, query: int, number: int) -> int:
+        """Delete all that a snapshot replaces, and say how many rows that were."""
+        gone = self.database.run("delete from log where query = ? and number <= ?", (query, number))
+        return gone + self.database.run(
+            "delete from snapshots where query = ? and number < ?", (query, number)
+        )
 
     def commit(self) -> None:
         self.database.run("commit")
@@ -239,8 +244,7 @@ class SqlStore(ABC):
                 (before, limit),
             )
             for query, number in old:
-                gone += run("delete from log where query = ? and number <= ?", (query, number))
-                gone += run("delete from snapshots where query = ? and number < ?", (query, number))
+                gone += self._forget_before(query, number)
                 run("update snapshots set base = true where query = ? and number = ?", (query, number))
         return gone
 
@@ -285,6 +289,17 @@ class SqlReader:
             f"select {QUERY}, history from queries left join histories on query = id where name = ?", (name,)
         )
         return None if row is None else (QueryRow(*row[:-1]), row[-1])
+
+    def next_query(self, after: int) -> tuple[int, str] | None:
+        row = self._database.row("select id, name from queries where id > ? order by id limit 1", (after,))
+        return None if row is None else (row[0], row[1])
+
+    def snapshot(self, query: int, after: int) -> Snapshot | None:
+        row = self._database.row(f"{_SNAPSHOT} > ? order by number limit 1", (query, after))
+        return None if row is None else Snapshot(*row)
+
+    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
+        return [LogRow(*row) for row in self._database.rows(f"{_LOG} limit ?", (query, after, limit))]
 
     def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
         rows = self._database.rows(
