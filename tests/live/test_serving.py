@@ -251,6 +251,17 @@ def test_to_be_stopped_at_once(folder):
         assert (process.returncode, err) == (0, "")
 
 
+def test_a_pause_before_the_end(folder):
+    """Whoever sends requests here can see that it is not ready, and has the time to send them elsewhere."""
+    with running(folder, "--drain", "1s") as (process, _, port):
+        until(lambda: can_answer(port))
+        process.terminate()
+        until(lambda: ask(port, "GET", "/readyz", None)[0] == 503)
+        assert ask(port, "POST", "/v1/rank", {"query": "q", "items": ITEMS})[0] == 200
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
 def test_one_process_has_the_file(folder):
     with running(folder) as (process, _, _):
         said = refusal(folder, store=f"sqlite:///{folder}/clickbandit.db")

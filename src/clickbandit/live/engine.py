@@ -328,13 +328,18 @@ class Engine:
         self._count(results)
         self._deliver(operations, results)
 
-    def _refusal(self, request: Request, error: StoreError) -> Any:
-        """What to say when nothing was done: to those who want a list, the order given.
+    def given_order(self, request: RankRequest) -> Shown:
+        """A list without the store, from any thread."""
+        shown = self._given_order(request)
+        self._count([shown])
+        return shown
 
-        It has an id of its own, for under the one that was given another list may be stored.
-        """
-        if not isinstance(request, RankRequest):
-            return error
+    def _refusal(self, request: Request, error: StoreError) -> Any:
+        """What to say when nothing was done: to those who want a list, the order given."""
+        return self._given_order(request) if isinstance(request, RankRequest) else error
+
+    def _given_order(self, request: RankRequest) -> Shown:
+        """It has an id of its own, for under the one that was given another list may be stored."""
         shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
         return Shown(
             new_id(self._now / 1000),

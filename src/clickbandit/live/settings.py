@@ -143,6 +143,10 @@ class ServiceSettings(RankerSettings):
             metavar="FILE",
         ),
     )
+    drain: str | float = field(
+        default=0,
+        metadata=about("How long to serve on after being told to stop, while /readyz says so.", TIME),
+    )
     insecure: bool = field(default=False, metadata=about("Serve other machines without API keys."))
     log_requests: bool = field(default=True, metadata=about("Log a line for each request."))
     log_queries: bool = field(
@@ -157,11 +161,16 @@ class ServiceSettings(RankerSettings):
             raise InputError(f"workers must be at least 1, found {self.workers}")
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise InputError(f"rate must be more than 0 requests a second, found {self.rate}")
+        parse_duration(self.drain, "drain")
         if self.workers > 1 and self.store.startswith("sqlite:"):
             raise InputError(
                 f"a SQLite store serves one worker, found {self.workers} workers: leave workers out, or name a store "
                 "postgresql://... for many"
             )
+
+    @cached_property
+    def drain_ms(self) -> int:
+        return parse_duration(self.drain, "drain")
 
 
 class Option(NamedTuple):

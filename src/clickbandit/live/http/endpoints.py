@@ -34,6 +34,7 @@ from clickbandit.live.values import (
     QueryPage,
     QuerySummary,
     Settlement,
+    Shown,
     Stats,
     StoreError,
     Verdict,
@@ -157,14 +158,13 @@ class Api:
     @endpoint("POST", "/v1/rank", 403, 409)
     async def rank(self, body: RankBody) -> RankAnswer:
         """Make a list to show."""
-        shown = await self.ranker.rank(
-            body.query,
-            body.items,
-            positions=body.positions,
-            id=body.id,
-            pinned=body.pinned,
-            excluded=body.excluded or (),
-        )
+        return self._listed(await self.ranker.rank(body.query, body.items, **_wishes(body)))
+
+    async def given_order(self, body: RankBody) -> RankAnswer:
+        """A list while there are too many requests to wait for one."""
+        return self._listed(self.ranker.given_order(body.query, body.items, **_wishes(body)))
+
+    def _listed(self, shown: Shown) -> RankAnswer:
         self.metrics.listed(shown)
         return ranked(shown)
 
@@ -309,6 +309,16 @@ class Api:
         except TimeoutError:
             raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
         return Ready()
+
+
+def _wishes(body: RankBody) -> dict[str, Any]:
+    """What a request for a list may have."""
+    return {
+        "positions": body.positions,
+        "id": body.id,
+        "pinned": body.pinned,
+        "excluded": body.excluded or (),
+    }
 
 
 ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()
