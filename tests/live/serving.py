@@ -98,6 +98,14 @@ def serve(ranker: AsyncRanker, port: int = 0, **settings):
         listener.close()
 
 
+def until(condition, seconds: float = 10.0) -> None:
+    """Wait for something to come true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
+
+
 def metrics(service: Served) -> dict[tuple[str, ...], float]:
     """By name and the values of labels."""
     text = service.get("/metrics").body.decode()

@@ -12,7 +12,7 @@ from clickbandit.live import AsyncRanker
 from clickbandit.live.http import protocol
 from clickbandit.live.http import service as service_module
 from clickbandit.live.http.auth import Keys
-from live.serving import serve
+from live.serving import serve, until
 
 KEY = "correct-horse-battery"
 BODY = json.dumps({"query": "shoes", "items": list("ABCDEF")}).encode()
@@ -58,13 +58,6 @@ def taken(raw: socket.socket, part: bytes) -> int:
 
 def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
-
-
-def until(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_headers_without_end(service, connect):

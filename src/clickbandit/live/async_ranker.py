@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from clickbandit.live.engine import Operation
+from clickbandit.live.answers import Operation
 from clickbandit.live.methods import RankerMethods, resolve
 from clickbandit.live.requests import Request, new_id, rank_request
 from clickbandit.live.settings import RankerSettings, by_keywords

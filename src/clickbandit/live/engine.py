@@ -9,33 +9,31 @@ all the same, that impression is void.
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.answers import Counts, Operation, deliver
 from clickbandit.live.batch import Batch
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
-    Click,
     Clicks,
     FlushRequest,
-    PingRequest,
     QuerySettings,
     RankRequest,
     Request,
     ResetRequest,
-    SettleRequest,
-    VoidRequest,
     arrange,
+    concerns,
     new_id,
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import NewQuery, QueryRow, Store
-from clickbandit.live.values import Closed, EventVerdict, Shown, Source, StoreError, Verdict
+from clickbandit.live.values import Closed, Shown, StoreError
 
 MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
@@ -50,38 +48,22 @@ _PRUNE_PAUSE = 1.0
 _PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
 _ATTEMPTS = 3
+_PROBE_PAUSE = 0.25
+"""Seconds between two looks whether the store works again."""
 
 log = logging.getLogger("clickbandit.live")
-
-Sink = Callable[[list[tuple[Any, Any]]], None]
-"""Takes pairs of a future and its result, which is an exception if the operation failed."""
-
-
-class Operation(NamedTuple):
-    """Something to do, and where to say that it is done."""
-
-    request: Request
-    future: Any
-    sink: Sink
-
-
-class Counts:
-    """What happened since the ranker was started."""
-
-    def __init__(self) -> None:
-        self.ranked: Counter[Source] = Counter()
-        self.events: Counter[EventVerdict] = Counter()
-        self.failures = 0
-        self.pruned = 0
-        self.batches = 0
-        self.operations = 0
 
 
 class Engine:
     """Serves one store with one thread."""
 
     def __init__(
-        self, store: Store, algorithms: Algorithms, of_new_queries: QuerySettings, settings: RankerSettings
+        self,
+        store: Store,
+        algorithms: Algorithms,
+        of_new_queries: QuerySettings,
+        settings: RankerSettings,
+        load_policies: Callable[[], None],
     ) -> None:
         self.counts = Counts()
         self._store = store
@@ -93,6 +75,10 @@ class Engine:
         self._learners = Learners(store, algorithms, settings.learners)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
+        self._load_policies = load_policies
+        self._loaded = False
+        self._down: StoreError | None = None
+        """Why the store does not work, if it does not: then everything is answered at once, without it."""
         self._disowned: set[str] = set()
         """Impressions that were answered with the given order, but may be stored with another."""
         self._given_up: deque[str] = deque()
@@ -102,6 +88,12 @@ class Engine:
         self._prune_at = 0.0
         self._closing = False
         self._gate = threading.Lock()
+        try:
+            load_policies()
+            self._loaded = True
+        except StoreError as error:  # it is not there yet
+            log.error("the store does not work: %s", error)
+            self._down = error
         self._thread = threading.Thread(target=self._work, name="clickbandit-live", daemon=True)
         self._thread.start()
         self._stopped = threading.Event()
@@ -112,10 +104,13 @@ class Engine:
 
     def submit(self, operation: Operation) -> None:
         """Have something done."""
+        down = self._down
         if self._queue.qsize() >= MAX_WAITING:
-            refusal = self._refusal(operation.request, StoreError("too many operations are waiting"))
-            self._count([refusal])
-            self._deliver([operation], [refusal])
+            down = StoreError("too many operations are waiting")
+        if down is not None and not self._closing:
+            refusal = self._refusal(operation.request, down)
+            self.counts.add([refusal])
+            deliver([operation], [refusal])
             return
         with self._gate:
             if self._closing:
@@ -157,7 +152,10 @@ class Engine:
     def _work(self) -> None:
         open_ = True
         while open_:
-            operations, open_ = self._take()
+            if self._down is not None:
+                open_ = self._wait_for_store()
+                continue
+            operations, open_ = self._take(0 if self._more_due else _IDLE)
             self._batch = (time.monotonic(), operations)
             try:
                 self._serve(operations)
@@ -165,14 +163,40 @@ class Engine:
                 log.exception("a batch failed for an unknown reason")
                 self._fail(operations, StoreError("the ranker failed"))
             self._batch = (0.0, [])
-            self._prune()
+            if self._down is None:
+                self._prune()
 
-    def _take(self) -> tuple[list[Operation], bool]:
+    def _wait_for_store(self) -> bool:
+        """Answer who has waited, and see whether the store works again; whether more may come."""
+        operations, open_ = self._take(_PROBE_PAUSE)
+        assert self._down is not None
+        if operations:
+            self._refuse(operations, self._down)
+        self._probe()
+        return open_
+
+    def _probe(self) -> None:
+        """See whether the store works."""
+        try:
+            self._store.probe()
+            if not self._loaded:
+                self._load_policies()
+                self._loaded = True
+            if self._down is not None:
+                log.warning("the store works")
+            self._down = None
+        except StoreError as error:
+            self._store.rollback()
+            if str(error) != str(self._down):
+                log.error("the store does not work: %s", error)
+            self._down = error
+
+    def _take(self, wait: float) -> tuple[list[Operation], bool]:
         """What waits, but not too much of it; and whether more may come."""
         operations: list[Operation] = []
         events = 0
         try:
-            operation = self._queue.get(timeout=0 if self._more_due else _IDLE)
+            operation = self._queue.get(timeout=wait)
             while operation is not None:
                 operations.append(operation)
                 if isinstance(operation.request, Clicks):
@@ -203,8 +227,9 @@ class Engine:
                     if not isinstance(operation.request, FlushRequest)
                 ]
                 operations, results = [operation for operation, _ in done], [result for _, result in done]
-            self._count(results)
-            self._deliver(operations, results)
+            self._down = None  # should the watchman have thought otherwise
+            self.counts.add(results)
+            deliver(operations, results)
             return
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
@@ -218,7 +243,7 @@ class Engine:
         try:
             store.begin()
             due = store.due(now, _MAX_DUE)
-            names, ids, keys = _concerns(requests)
+            names, ids, keys = concerns(requests)
             new = self._new_queries(requests, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
@@ -316,22 +341,29 @@ class Engine:
                     left.append(queued)
             for other in left:
                 self._queue.put(other)
+            self._down = StoreError("the store does not answer")
             if waiting:
-                self._fail(waiting, StoreError("the store does not answer"))
+                self._refuse(waiting, self._down)
 
     # --- answers --------------------------------------------------------------------------------------------
 
     def _fail(self, operations: list[Operation], error: StoreError) -> None:
+        """From now on answer at once, unless the store works all the same."""
+        self._down = error
+        self._probe()
+        self._refuse(operations, error)
+
+    def _refuse(self, operations: list[Operation], error: StoreError) -> None:
         log.error("a batch of %d operations failed: %s", len(operations), error)
         self.counts.failures += 1
         results = [self._refusal(operation.request, error) for operation in operations]
-        self._count(results)
-        self._deliver(operations, results)
+        self.counts.add(results)
+        deliver(operations, results)
 
     def given_order(self, request: RankRequest) -> Shown:
         """A list without the store, from any thread."""
         shown = self._given_order(request)
-        self._count([shown])
+        self.counts.add([shown])
         return shown
 
     def _refusal(self, request: Request, error: StoreError) -> Any:
@@ -350,44 +382,3 @@ class Engine:
             "fallback",
             datetime.fromtimestamp(self._now / 1000, UTC),
         )
-
-    def _count(self, results: Iterable[Any]) -> None:
-        for result in results:
-            if isinstance(result, Shown):
-                self.counts.ranked[result.source] += 1
-            elif isinstance(result, list):
-                for verdict in result:
-                    if isinstance(verdict, Verdict):
-                        self.counts.events[verdict.verdict] += 1
-
-    def _deliver(self, operations: Sequence[Operation], results: Sequence[Any]) -> None:
-        sinks: dict[Sink, list[tuple[Any, Any]]] = {}
-        for operation, result in zip(operations, results, strict=True):
-            sinks.setdefault(operation.sink, []).append((operation.future, result))
-        for sink, pairs in sinks.items():
-            try:
-                sink(pairs)
-            except RuntimeError:  # an event loop that was closed: nobody waits any more
-                log.warning("%d answers found nobody who waits for them", len(pairs))
-
-
-def _concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
-    """The queries, impressions and events that a batch is about."""
-    names: set[str] = set()
-    ids: set[str] = set()
-    keys: list[str] = []
-    for request in requests:
-        if isinstance(request, RankRequest):
-            names.add(request.query)
-            if not request.is_new:
-                ids.add(request.id)
-        elif isinstance(request, Clicks):
-            for event in request.events:
-                if isinstance(event, Click):
-                    ids.add(event.impression)
-                    keys.append(event.key)
-        elif isinstance(request, SettleRequest | VoidRequest):
-            ids.add(request.id)
-        elif not isinstance(request, PingRequest | FlushRequest):
-            names.add(request.query)
-    return names, ids, keys

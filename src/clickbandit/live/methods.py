@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast, get_args
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.answers import Operation
 from clickbandit.live.checking import Check, Rounds
-from clickbandit.live.engine import Engine, Operation
+from clickbandit.live.engine import Engine
 from clickbandit.live.requests import (
     Clicks,
     DetailRequest,
@@ -83,17 +84,22 @@ class RankerMethods(ABC):
         policy = self._algorithms.add(settings.policy).name
         self._of_new_queries = QuerySettings(policy, settings.positions, settings.horizon, None)
         self._store = open_store(store) if isinstance(store, str) else store
-        for name in self._store.policies():
-            try:
-                self._algorithms.add(name)
-            except InputError as error:
-                log.error("queries that learn with %s cannot be served: %s", name, error)
-        self._engine = Engine(self._store, self._algorithms, self._of_new_queries, settings)
+        self._engine = Engine(
+            self._store, self._algorithms, self._of_new_queries, settings, self._load_policies
+        )
         self._closing = Lock()
         self._closed = False
         self._reader: Reader | None = None
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
         self._rounds = Rounds(self._algorithms, self._submit_read, self._submit, self._engine.found_damage)
+
+    def _load_policies(self) -> None:
+        """Compile what the queries in the store learn with, so that no request has to wait for it."""
+        for name in self._store.policies():
+            try:
+                self._algorithms.add(name)
+            except InputError as error:
+                log.error("queries that learn with %s cannot be served: %s", name, error)
 
     @abstractmethod
     async def _do(self, request: Request) -> Any:

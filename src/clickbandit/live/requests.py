@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -321,3 +321,25 @@ Request = (
     | PingRequest
     | FlushRequest
 )
+
+
+def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
+    """The queries, impressions and events that a batch is about."""
+    names: set[str] = set()
+    ids: set[str] = set()
+    keys: list[str] = []
+    for request in requests:
+        if isinstance(request, RankRequest):
+            names.add(request.query)
+            if not request.is_new:
+                ids.add(request.id)
+        elif isinstance(request, Clicks):
+            for event in request.events:
+                if isinstance(event, Click):
+                    ids.add(event.impression)
+                    keys.append(event.key)
+        elif isinstance(request, SettleRequest | VoidRequest):
+            ids.add(request.id)
+        elif not isinstance(request, PingRequest | FlushRequest):
+            names.add(request.query)
+    return names, ids, keys

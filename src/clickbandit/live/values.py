@@ -57,6 +57,10 @@ class StoreError(Exception):
         """Whether to try again at once: the failure came of what others did at the same time."""
 
 
+class Unreachable(InputError):
+    """The store is not there, and may be there later."""
+
+
 class Closed(StoreError):
     """The ranker was closed."""
 

@@ -82,6 +82,8 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_rollback(store, filled)
     _check_ids(store, filled)
     _check_due(store, filled)
+    store.probe()
+    _check_rows(store, filled)
     _check_reader(reader, filled)
     return _check_prune(store, filled)
 

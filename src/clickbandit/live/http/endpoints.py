@@ -306,8 +306,8 @@ class Api:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()
-        except TimeoutError:
-            raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
+        except (StoreError, TimeoutError):
+            raise StoreError("the store does not work, and lists are served in the given order") from None
         return Ready()
 
 

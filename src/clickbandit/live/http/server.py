@@ -25,6 +25,7 @@ from clickbandit.live.http.auth import VARIABLE, is_loopback, read_keys
 from clickbandit.live.http.protocol import Connection, Connections
 from clickbandit.live.http.service import Service
 from clickbandit.live.settings import ServiceSettings
+from clickbandit.live.stores.late import open_when_there
 
 _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
@@ -43,7 +44,7 @@ def make_service(settings: ServiceSettings) -> Service:
             "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
         )
     return Service(
-        AsyncRanker(settings.store, **settings.for_ranker()),
+        AsyncRanker(open_when_there(settings.store), **settings.for_ranker()),
         keys=keys,
         rate=settings.rate,
         only_loopback=local,
@@ -170,7 +171,11 @@ def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
 def _work(settings: ServiceSettings, listener: socket.socket) -> None:
     """One of several workers. It ends with the process that started it, however that ended."""
     log.set_up()
-    service = make_service(settings)
+    try:
+        service = make_service(settings)
+    except InputError as error:
+        log.write("error", event="worker cannot start", message=str(error))
+        sys.exit(1)
     threading.Thread(target=_follow_parent, daemon=True).start()
     run(service, listener, settings.drain_ms / 1000)
 

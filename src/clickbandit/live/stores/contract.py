@@ -238,6 +238,9 @@ class Store(Protocol):
         from before this time, and the log up to that one.
         """
 
+    def probe(self) -> None:
+        """In a transaction of its own, write something and make it last: a `StoreError` unless the store works."""
+
     def policies(self) -> list[str]:
         """The policies of all queries, each once."""
 

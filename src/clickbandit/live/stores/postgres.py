@@ -27,7 +27,7 @@ from clickbandit.live.stores.contract import (
 )
 from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
-from clickbandit.live.values import StoreError
+from clickbandit.live.values import StoreError, Unreachable
 
 try:
     import psycopg
@@ -170,7 +170,14 @@ class PostgresStore(SqlStore):
                 self._make_tables()
             except (psycopg.Error, StoreError) as error:
                 said = " ".join(str(error).split()).removeprefix("PostgreSQL: ")
-                raise InputError(f"the PostgreSQL database cannot be used as a store: {said}") from error
+                later = (
+                    error.retry
+                    if isinstance(error, StoreError)
+                    else isinstance(error, psycopg.OperationalError)
+                )
+                raise (Unreachable if later else InputError)(
+                    f"the PostgreSQL database cannot be used as a store: {said}"
+                ) from error
             failed.pop_all()
         self._counted_at = -_COUNT_AGAIN
 

@@ -248,6 +248,10 @@ class SqlStore(ABC):
                 run("update snapshots set base = true where query = ? and number = ?", (query, number))
         return gone
 
+    def probe(self) -> None:
+        with self._transaction() as run:
+            run("update meta set probed = coalesce(probed, 0) + 1")
+
     # --- the rest -------------------------------------------------------------------------------------------
 
     def policies(self) -> list[str]:

@@ -20,7 +20,7 @@ from clickbandit.live.stores.contract import (
 )
 from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
-from clickbandit.live.values import StoreError
+from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
 create table meta (version integer not null, probed integer);
@@ -73,6 +73,8 @@ _CACHE_KIB = 65_536
 _MODE = 0o600
 """Of files: what users clicked is nobody else's business."""
 _CHECKPOINT_PAGES = 4000
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+"""Errors that may be over later."""
 
 
 class SqliteDatabase(Database):
@@ -130,6 +132,8 @@ class SqliteStore(SqlStore):
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
             self.database = SqliteDatabase(self.path)
+            found = os.stat(self.path)
+            self._file = found.st_dev, found.st_ino
             for setting in (
                 "journal_mode = wal",
                 "synchronous = full",
@@ -142,10 +146,26 @@ class SqliteStore(SqlStore):
         except (sqlite3.Error, StoreError, OSError) as error:
             os.close(self._lock_file)
             said = str(error).removeprefix("SQLite: ")
-            raise InputError(f"{path} cannot be used as a store: {said}") from error
+            code = getattr(error.__cause__ or error, "sqlite_errorcode", None)
+            kind = Unreachable if code is not None and code & 0xFF in _PASSING else InputError
+            raise kind(f"{path} cannot be used as a store: {said}") from error
         except InputError:
             os.close(self._lock_file)
             raise
+
+    def begin(self) -> None:
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise StoreError(f"SQLite: {self.path} is gone: {error.strerror}") from None
+        if (found.st_dev, found.st_ino) != self._file:
+            raise StoreError(f"SQLite: {self.path} is another file than was opened: start again to use it")
+        super().begin()
+
+    def probe(self) -> None:
+        self.begin()
+        self.rollback()
+        super().probe()
 
     def _make_tables(self) -> None:
         rows = self.database.rows
