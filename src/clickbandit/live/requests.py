@@ -225,7 +225,7 @@ def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict
             if key.startswith(_DERIVED):
                 raise InputError("event_id must not begin with the character U+001F")
         return Click(impression, item, key, event_id, _check_time(timestamp))
-    except InputError as error:
+    except ValueError as error:  # an InputError, or a number that is too long to be said
         return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.http import metrics, ubi
+from clickbandit.live.http import metrics
+from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
@@ -28,7 +29,6 @@ from clickbandit.live.http.messages import (
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.values import (
-    Event,
     QueryDetail,
     QueryHistory,
     QueryPage,
@@ -37,7 +37,6 @@ from clickbandit.live.values import (
     Shown,
     Stats,
     StoreError,
-    Verdict,
 )
 
 _PATIENCE = 2.0
@@ -88,45 +87,6 @@ def endpoint(
         return handler
 
     return mark
-
-
-# --- events -------------------------------------------------------------------------------------------------
-
-
-class _Unread(msgspec.Struct, forbid_unknown_fields=True):
-    """Events that are to be read one by one."""
-
-    events: list[msgspec.Raw]
-
-
-_in_order = msgspec.json.Decoder(EventsBody)
-_one_by_one = msgspec.json.Decoder(_Unread)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def read_events(body: bytes) -> list[Any]:
-    """The events of a body: an object with `events`, or an array of them as UBI's collector sends it."""
-    if body.lstrip(b" \t\r\n").startswith(b"["):
-        return [_read_event(raw) for raw in _array.decode(body)]
-    try:
-        return [
-            Event(event.id, event.item, event.event_id, event.timestamp)
-            for event in _in_order.decode(body).events
-        ]
-    except msgspec.ValidationError:
-        return [_read_event(raw) for raw in _one_by_one.decode(body).events]
-
-
-def _read_event(raw: msgspec.Raw) -> Any:
-    """One event that is UBI's, or what is wrong with it; any other as it is, for the ranker to judge."""
-    event = msgspec.json.decode(raw)
-    if not isinstance(event, dict) or not ubi.is_ubi(event):
-        return event
-    try:
-        return ubi.read_event(event)
-    except InputError as error:
-        event_id = event.get("event_id")
-        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 
 
 # --- the endpoints ------------------------------------------------------------------------------------------
