@@ -125,6 +125,13 @@ OTHER_CALLS = [
     ("query", ("red shoes",), {}),
     ("verify", ("..",), {}),
     ("verify", ("nowhere",), {}),
+    ("rank", ("red shoes", ITEMS), {"id": "of a user", "user": "u 1/2"}),
+    ("forget", ("u 1/2",), {}),
+    ("forget", ("u 1/2",), {}),
+    ("forget", ("",), {}),
+    ("delete", ("a/b?c#%",), {}),
+    ("delete", ("a/b?c#%",), {}),
+    ("queries", (), {}),
     ("ping", (), {}),
 ]
 
@@ -176,12 +183,13 @@ def test_errors_are_those_of_a_ranker(both):
     for error, call in [
         (Conflict, lambda: client.rank("shoes", ITEMS[::-1], id="x")),
         (Unknown, lambda: client.settle("y")),
-        (LimitReached, lambda: client.rank("boots", ITEMS)),
+        (LimitReached, lambda: client.reset("boots")),
         (InputError, lambda: client.reset("shoes", policy="nothing")),
         (InputError, lambda: client.queries(limit=0)),
     ]:
         with pytest.raises(error):
             call()
+    assert client.rank("boots", ITEMS).source == "fallback"
 
 
 def test_keys(folder, clock):

@@ -81,10 +81,11 @@ def test_requests_at_the_limits_are_served(service):
 def test_there_may_be_no_more_queries(open_service):
     service = open_service({"max_queries": 1})
     service.rank("shoes")
-    answer = service.post("/v1/rank", {"query": "boots", "items": ITEMS})
+    assert service.rank("boots")["source"] == "fallback"
+    answer = service.post("/v1/queries/boots/reset")
     assert answer.status == 403
     assert "as many as there may be" in answer.detail
-    service.rank("shoes")
+    assert service.rank("shoes")["source"] == "policy"
 
 
 # --- events -------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class AsyncRanker(RankerMethods):
         id: str | None = None,
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
+        user: str | None = None,
     ) -> Shown:
         """What `rank` gives when the store fails, at once."""
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))

@@ -3,7 +3,8 @@
 import json
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
@@ -17,11 +18,12 @@ from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
     Click,
     Clicks,
+    DeleteRequest,
     DetailRequest,
-    FlushRequest,
+    ForgetRequest,
     FreezeRequest,
     InUse,
-    PingRequest,
+    QuerySettings,
     RankRequest,
     Request,
     ResetRequest,
@@ -42,6 +44,7 @@ from clickbandit.live.stores.contract import (
     VOID,
     EventRow,
     ImpressionRow,
+    NewQuery,
     QueryRow,
 )
 from clickbandit.live.transaction import Transaction
@@ -85,7 +88,11 @@ class Batch(Transaction):
                 return self._detail(self._query(query))
             case StateRequest():
                 return self._state(request)
-            case PingRequest() | FlushRequest():
+            case DeleteRequest(query):  # the engine does it, in a transaction of its own
+                return self._query(query).impressions
+            case ForgetRequest(user):
+                return self._forget(user)
+            case _:
                 return None
 
     # --- rank -----------------------------------------------------------------------------------------------
@@ -121,6 +128,7 @@ class Batch(Transaction):
             body=request.body,
             propensities=propensities,
             learning=learning,
+            user=request.user,
         )
         self._new.append(impression)
         self.impressions[impression.id] = impression
@@ -248,6 +256,24 @@ class Batch(Transaction):
         clicked = tuple(item for k, item in enumerate(shown) if impression.clicks >> k & 1)
         return Settlement(id, OUTCOMES[outcome], clicked)
 
+    def _forget(self, user: str) -> int:
+        """Delete what is known of a user's impressions; how many these were.
+
+        The log has their lists and clicks too: it now starts from what was learned until here.
+        """
+        found = [impression for impression in self.impressions.values() if impression.user == user]
+        for impression in found:
+            if impression.outcome == PENDING:
+                self._finish(impression, VOID)
+            if impression.learning is not None:
+                row = self._by_id[impression.query]
+                with suppress(LearnerError):  # there is nothing then that could be kept
+                    self.learner(row)
+                    self._replaced.add(row.id)
+                    self._changed(row)
+            self._forgotten.append(impression.id)
+        return len(found)
+
     def _finish(self, impression: ImpressionRow, outcome: int) -> None:
         row = self._by_id[impression.query]
         impression.outcome = outcome
@@ -346,6 +372,20 @@ class Batch(Transaction):
             return None
         learner = self.learner(row)
         return InUse(row.id, row.number, learner.to_bytes(), row.id not in self._replaced)
+
+
+def new_queries(requests: Iterable[Request], defaults: QuerySettings, now: int) -> list[NewQuery]:
+    """The queries that these requests are about, should they be new."""
+    new = {}
+    for request in requests:
+        if isinstance(request, RankRequest):
+            positions = request.positions or defaults.positions
+            new[request.query] = NewQuery(
+                request.query, defaults.policy, positions, defaults.horizon, None, now
+            )
+        elif isinstance(request, ResetRequest):
+            new[request.query] = NewQuery(request.query, *request.settings, now)
+    return list(new.values())
 
 
 def _share(id: str) -> float:

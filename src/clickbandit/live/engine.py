@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,22 +18,23 @@ from typing import Any
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Counts, Operation, deliver
-from clickbandit.live.batch import Batch
+from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     Clicks,
+    DeleteRequest,
     FlushRequest,
+    ForgetRequest,
     QuerySettings,
     RankRequest,
     Request,
-    ResetRequest,
     arrange,
     concerns,
     new_id,
 )
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import NewQuery, QueryRow, Store
-from clickbandit.live.values import Closed, Shown, StoreError
+from clickbandit.live.stores.contract import QueryRow, Store
+from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
@@ -47,6 +48,10 @@ _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
 _PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
+_IDLE_QUERY = 3_600_000
+"""Milliseconds after which a query that learned nothing may have to make room."""
+MAX_FORGOTTEN = 1000
+"""Impressions of a user that are forgotten at once."""
 _ATTEMPTS = 3
 _PROBE_PAUSE = 0.25
 """Seconds between two looks whether the store works again."""
@@ -75,6 +80,8 @@ class Engine:
         self._learners = Learners(store, algorithms, settings.learners)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
+        self._full = False
+        """Whether there were as many queries as there may be."""
         self._load_policies = load_policies
         self._loaded = False
         self._down: StoreError | None = None
@@ -228,6 +235,7 @@ class Engine:
                 ]
                 operations, results = [operation for operation, _ in done], [result for _, result in done]
             self._down = None  # should the watchman have thought otherwise
+            self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
             return
@@ -244,7 +252,10 @@ class Engine:
             store.begin()
             due = store.due(now, _MAX_DUE)
             names, ids, keys = concerns(requests)
-            new = self._new_queries(requests, now)
+            for request in requests:
+                if isinstance(request, ForgetRequest):
+                    ids.update(store.of_user(request.user, MAX_FORGOTTEN))
+            new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
             batch = Batch(store, locked, self._settings, self._learners, now)
@@ -280,6 +291,9 @@ class Engine:
             return batch.execute(request)
         except StoreError:
             raise
+        except LimitReached as error:
+            self._full = True
+            return self._given_order(request) if isinstance(request, RankRequest) else error
         except InputError as error:
             return error
         except LearnerError as error:
@@ -290,26 +304,28 @@ class Engine:
             self.counts.failures += 1
             return self._refusal(request, StoreError(f"{type(error).__name__}: {error}"))
 
-    def _new_queries(self, requests: Iterable[Request], now: int) -> list[NewQuery]:
-        """The queries that these requests are about, should they be new."""
-        new = {}
-        defaults = self._of_new_queries
-        for request in requests:
-            if isinstance(request, RankRequest):
-                positions = request.positions or defaults.positions
-                new[request.query] = NewQuery(
-                    request.query, defaults.policy, positions, defaults.horizon, None, now
-                )
-            elif isinstance(request, ResetRequest):
-                new[request.query] = NewQuery(request.query, *request.settings, now)
-        return list(new.values())
+    def _delete(self, operations: Sequence[Operation], results: list[Any]) -> None:
+        """Delete queries, after all that was asked about them before; what fails is the result then."""
+        for k, operation in enumerate(operations):
+            if isinstance(operation.request, DeleteRequest) and not isinstance(results[k], Exception):
+                try:
+                    id = self._store.delete(operation.request.query)
+                except StoreError as error:
+                    self._store.rollback()
+                    results[k] = error
+                else:
+                    self._learners.forget(-1 if id is None else id)
 
     def _prune(self) -> None:
-        """Forget what is old, a little at a time."""
+        """Forget what is old, a little at a time, and queries of no use if there are too many."""
         if time.monotonic() < self._prune_at:
             return
         found = 0
         try:
+            if self._full:
+                self._full = False
+                for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
+                    self._learners.forget(id)
             found = self._store.prune(self._now - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found
         except StoreError:

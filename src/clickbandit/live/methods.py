@@ -16,8 +16,10 @@ from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.engine import Engine
 from clickbandit.live.requests import (
     Clicks,
+    DeleteRequest,
     DetailRequest,
     FlushRequest,
+    ForgetRequest,
     FreezeRequest,
     InUse,
     PingRequest,
@@ -122,14 +124,18 @@ class RankerMethods(ABC):
         id: str | None = None,
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
+        user: str | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from.
 
         `positions` may be given with the first request of a query. The same `id` again gives the same list, and with
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
-        not shown; such a list is not learned from unless the rules provably change nothing.
+        not shown; such a list is not learned from unless the rules provably change nothing. `user` says who sees it,
+        for `forget`.
         """
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
+        if user is not None:
+            request = request._replace(user=check_name(user, "user"))
         return cast(Shown, await self._do(request))
 
     async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
@@ -206,6 +212,21 @@ class RankerMethods(ABC):
             own_window,
         )
         return cast(QuerySummary, await self._do(ResetRequest(query, settings)))
+
+    async def delete(self, query: str) -> int:
+        """Forget a query and everything about it: what was learned, and its impressions, this many."""
+        return cast(int, await self._do(DeleteRequest(_query_name(query))))
+
+    async def forget(self, user: str) -> int:
+        """Forget what a user was shown and clicked; how many impressions these were.
+
+        What was learned from them stays, without them: the log of each query then starts from there.
+        """
+        check_name(user, "user")
+        forgotten = 0
+        while (n := cast(int, await self._do(ForgetRequest(user)))) > 0:
+            forgotten += n
+        return forgotten
 
     async def verify(self, query: str) -> bool:
         """Whether replaying the query's log gives exactly its snapshots and the state that is in use.

@@ -80,6 +80,8 @@ class Ranker:
     freeze = _blocking(RankerMethods.freeze)
     unfreeze = _blocking(RankerMethods.unfreeze)
     reset = _blocking(RankerMethods.reset)
+    delete = _blocking(RankerMethods.delete)
+    forget = _blocking(RankerMethods.forget)
     verify = _blocking(RankerMethods.verify)
     stats = _blocking(RankerMethods.stats)
     operations = _blocking(RankerMethods.operations)

@@ -48,6 +48,7 @@ class RankRequest(NamedTuple):
     pinned: dict[str, int]
     excluded: frozenset[str]
     body: bytes
+    user: str | None = None
 
 
 class Click(NamedTuple):
@@ -301,6 +302,18 @@ class InUse(NamedTuple):
     """Whether it could be loaded; else it is what was left of it."""
 
 
+class DeleteRequest(NamedTuple):
+    """Forget a query and everything about it."""
+
+    query: str
+
+
+class ForgetRequest(NamedTuple):
+    """Forget what a user was shown and clicked."""
+
+    user: str
+
+
 class PingRequest(NamedTuple):
     """Does the store work?"""
 
@@ -318,6 +331,8 @@ Request = (
     | ResetRequest
     | DetailRequest
     | StateRequest
+    | DeleteRequest
+    | ForgetRequest
     | PingRequest
     | FlushRequest
 )
@@ -340,6 +355,6 @@ def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]
                     keys.append(event.key)
         elif isinstance(request, SettleRequest | VoidRequest):
             ids.add(request.id)
-        elif not isinstance(request, PingRequest | FlushRequest):
+        elif not isinstance(request, PingRequest | FlushRequest | ForgetRequest):
             names.add(request.query)
     return names, ids, keys

@@ -54,6 +54,8 @@ class Transaction:
         self._log: dict[int, bytearray] = {}
         self._replaced: set[int] = set()
         """Queries whose learner could not be loaded and was replaced: their log starts from a snapshot of this one."""
+        self._forgotten: list[str] = []
+        """Impressions that are to be deleted."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
@@ -80,6 +82,7 @@ class Transaction:
             log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],
             snapshots=snapshots,
             histories=histories,
+            forgotten=self._forgotten,
         )
 
     def _log_row(self, query: int, written: bytes) -> LogRow:

@@ -14,6 +14,7 @@ from clickbandit.live.stores.contract import (
     POLICY,
     QUERY_COLUMNS,
     SETTLED,
+    VOID,
     Changes,
     EventRow,
     ImpressionRow,
@@ -84,6 +85,7 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_due(store, filled)
     store.probe()
     _check_rows(store, filled)
+    _check_deletion(store, filled)
     _check_reader(reader, filled)
     return _check_prune(store, filled)
 
@@ -244,6 +246,41 @@ def _check_due(store: Store, filled: _Filled) -> None:
     store.commit()
     store.begin()
     _expect(store.due(4998, _NO_LIMIT), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
+    store.rollback()
+    _check_rows(store, filled)
+
+
+def _check_deletion(store: Store, filled: _Filled) -> None:
+    """Nothing of what is deleted is left, and all else."""
+    _expect(store.delete("missing"), None, "the id of a query that does not exist")
+    for name in ("deleted", "of no use", "in use"):
+        row = _lock(store, [name], new=[NewQuery(name, "random", 2, 10, None, 1)]).queries[name]
+        row.impressions, row.voided, row.updated = 1, 1, 50 if name != "in use" else 500
+        first = replace(filled.impressions[0], id=name, query=row.id, outcome=VOID, user="me")
+        event, log = EventRow(name, name, "A", 1, False, None), LogRow(row.id, 1, b"", 1)
+        snapshots, histories = [Snapshot(row.id, 1, b"", 1)], [(row.id, b"")]
+        store.save(Changes([row], [first], [], [event], [log], snapshots, histories))
+        store.commit()
+    store.begin()
+    _expect(set(store.of_user("me", 10)), {"deleted", "of no use", "in use"}, "the impressions of a user")
+    _expect(len(store.of_user("me", 2)), 2, "two of the impressions of a user")
+    store.save(Changes(forgotten=["in use"]))
+    store.commit()
+    ids = {name: row.id for name, row in _lock(store, ["deleted", "of no use", "in use"]).queries.items()}
+    store.rollback()
+    _expect(store.delete("deleted"), ids["deleted"], "the id of a query that is deleted")
+    _expect(store.evict(100, _NO_LIMIT), [ids["of no use"]], "queries that make room")
+    _expect(store.delete("in use"), ids["in use"], "the id of a query that is deleted")
+    _expect(
+        _lock(store, list(ids), list(ids)), Locked({}, {}), "queries that are deleted, and their impressions"
+    )
+    _expect(store.known_events(list(ids)), set(), "events of queries that are deleted")
+    for id in ids.values():
+        _expect(
+            (list(store.log(id, 0)), store.snapshot(id), store.history(id)),
+            ([], None, None),
+            "what is left of one",
+        )
     store.rollback()
     _check_rows(store, filled)
 

@@ -100,6 +100,7 @@ class Client:
         id: str | None = None,
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
+        user: str | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from."""
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(time.time()))
@@ -110,6 +111,7 @@ class Client:
             id=request.id,
             pinned=request.pinned,
             excluded=list(request.excluded),
+            user=None if user is None else check_name(user, "user"),
         )
         try:
             answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))
@@ -205,6 +207,15 @@ class Client:
     def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
         return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)
 
+    def delete(self, query: str) -> int:
+        """Forget a query and everything about it: what was learned, and its impressions, this many."""
+        return self._call("DELETE", _of(query), messages.Forgotten, repeatable=False).impressions
+
+    def forget(self, user: str) -> int:
+        """Forget what a user was shown and clicked; how many impressions these were."""
+        path = f"/v1/users/{_quoted(check_name(user, 'user'))}"
+        return self._call("DELETE", path, messages.Forgotten).impressions
+
     def verify(self, query: str) -> bool:
         """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
         return self._call("POST", f"{_of(query)}/verify", messages.Verification).verified
@@ -266,9 +277,7 @@ class Client:
         """Void a list; whether nothing remains to be done about it."""
         try:
             self.void(id)
-        except Unknown:  # the request for it may come later than this
-            return False
-        except StoreError:
+        except (StoreError, Unknown):  # the request for it may come later than this
             return False
         except InputError:
             pass

@@ -14,6 +14,7 @@ from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
+    Forgotten,
     Health,
     Latency,
     QueriesParameters,
@@ -185,6 +186,16 @@ class Api:
             raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
         return await self.ranker.reset(query, **msgspec.structs.asdict(body))
 
+    @endpoint("DELETE", "/v1/queries/{query}", 404)
+    async def delete(self, query: str) -> Forgotten:
+        """Forget a query and everything about it."""
+        return Forgotten(await self.ranker.delete(query))
+
+    @endpoint("DELETE", "/v1/users/{user}")
+    async def forget(self, user: str) -> Forgotten:
+        """Forget what a user was shown and clicked; what was learned stays."""
+        return Forgotten(await self.ranker.forget(user))
+
     @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
         """Replay a query's log, beside everything else, and compare with the state that is in use."""
@@ -278,6 +289,7 @@ def _wishes(body: RankBody) -> dict[str, Any]:
         "id": body.id,
         "pinned": body.pinned,
         "excluded": body.excluded or (),
+        "user": body.user,
     }
 
 

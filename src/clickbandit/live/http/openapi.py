@@ -14,7 +14,7 @@ from clickbandit.live import values
 from clickbandit.live.http import ubi
 from clickbandit.live.http.endpoints import JSON, Endpoint
 from clickbandit.live.http.events import read_events
-from clickbandit.live.http.messages import EventBody, Impression, Problem, Query
+from clickbandit.live.http.messages import EventBody, Impression, Problem, Query, User
 
 _ERRORS = {
     400: "The body is not JSON.",
@@ -31,7 +31,7 @@ _ERRORS = {
 }
 _ALWAYS = (401, 403, 422, 429, 503)
 _WITH_BODY = (400, 408, 413, 415)
-_NAMES: dict[str, Any] = {"query": Query, "id": Impression}
+_NAMES: dict[str, Any] = {"query": Query, "id": Impression, "user": User}
 _REFERENCE = "#/components/schemas/{name}"
 
 

@@ -7,7 +7,7 @@ this is called from one thread. What people look at is read through a `Reader`, 
 
 A store may be shared by many processes. Then `lock` must hold off all others that lock one of the same queries until
 the transaction ends, in an order that makes deadlocks impossible (by name, say); whoever changes an impression, its
-events or the log of a query has locked that query. Queries are never deleted.
+events or the log of a query has locked that query.
 
 Any failure is a `StoreError`; after it the engine rolls back and begins anew, so `begin` must reconnect where needed.
 `clickbandit.testing.check_store` holds a store to all this.
@@ -101,6 +101,8 @@ class ImpressionRow:
     outcome: int = PENDING
     clicks: int = 0
     """By position: a bit that is 1 if its item was clicked in time."""
+    user: str | None = None
+    """Who saw it, if that was said."""
 
 
 IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
@@ -177,9 +179,18 @@ class Changes:
     snapshots: list[Snapshot] = field(default_factory=list)
     histories: list[tuple[int, bytes]] = field(default_factory=list)
     """Of queries, in the place of those that they had."""
+    forgotten: list[str] = field(default_factory=list)
+    """Impressions that are to be deleted with their events, after all else."""
 
     def __bool__(self) -> bool:
-        return bool(self.queries or self.impressions or self.touched or self.events or self.snapshots)
+        return bool(
+            self.queries
+            or self.impressions
+            or self.touched
+            or self.events
+            or self.snapshots
+            or self.forgotten
+        )
 
 
 class Locked(NamedTuple):
@@ -236,6 +247,19 @@ class Store(Protocol):
 
         That is: impressions that are settled or void, and events; and of each query all snapshots before the last one
         from before this time, and the log up to that one.
+        """
+
+    def of_user(self, user: str, limit: int) -> list[str]:
+        """The ids of impressions that a user saw."""
+
+    def delete(self, name: str) -> int | None:
+        """In a transaction of its own, delete a query and everything about it; its id, if there was one."""
+
+    def evict(self, before: int, limit: int) -> list[int]:
+        """In a transaction of its own, delete at most `limit` queries of no use, and all about them; their ids.
+
+        That is: those that were asked for, though not since `before`, never reset, are not frozen, learned nothing,
+        and whose impressions are all settled or void.
         """
 
     def probe(self) -> None:

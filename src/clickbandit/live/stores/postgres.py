@@ -98,6 +98,7 @@ class PostgresDatabase(Database):
     one_of = "= any(?)"
     position_of = "strpos"
     is_later = "not base"
+    for_update = "for update"
     unlocked = "for update of {} skip locked"
 
     def __init__(self, url: str, *, reconnects: bool = False) -> None:

@@ -59,6 +59,7 @@ _ADD_SNAPSHOT = insert("snapshots", Snapshot._fields)
 _SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? and number"
 _LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
 _ADD_HISTORY = insert("histories", ("query", "history"))
+_FORGET_LOG = "delete from log where query = ? and number <= ?"
 _SET_HISTORY = f"{_ADD_HISTORY} on conflict (query) do update set history = excluded.history"
 
 
@@ -72,6 +73,8 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
+    for_update: ClassVar[str] = ""
+    """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""
     """Ends a selection of rows of a table: lock them, without those that another process holds."""
 
@@ -187,14 +190,19 @@ class SqlStore(ABC):
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
         )
+        based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
+        self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
         for statement, rows in written:
             self.database.run_many(statement, rows)
-        for query, number, *_ in (snapshot for snapshot in changes.snapshots if snapshot.base):
-            self._forget_before(query, number)
+        self.database.run_many(_FORGET_LOG, based)
+        if changes.forgotten:
+            ids = (self.database.list_of(changes.forgotten),)
+            self.database.run(f"delete from events where impression {self.database.one_of}", ids)
+            self.database.run(f"delete from impressions where id {self.database.one_of}", ids)
 
     def _forget_before(self, query: int, number: int) -> int:
         """Delete all that a snapshot replaces, and say how many rows that were."""
-        gone = self.database.run("delete from log where query = ? and number <= ?", (query, number))
+        gone = self.database.run(_FORGET_LOG, (query, number))
         return gone + self.database.run(
             "delete from snapshots where query = ? and number < ?", (query, number)
         )
@@ -251,6 +259,43 @@ class SqlStore(ABC):
     def probe(self) -> None:
         with self._transaction() as run:
             run("update meta set probed = coalesce(probed, 0) + 1")
+
+    def of_user(self, user: str, limit: int) -> list[str]:
+        rows = self.database.rows('select id from impressions where "user" = ? limit ?', (user, limit))
+        return [id for (id,) in rows]
+
+    def delete(self, name: str) -> int | None:
+        with self._transaction():
+            row = self.database.row(
+                f"select id from queries where name = ? {self.database.for_update}", (name,)
+            )
+            if row is None:
+                return None
+            self._delete([row[0]])
+        return int(row[0])
+
+    def evict(self, before: int, limit: int) -> list[int]:
+        with self._transaction():
+            rows = self.database.rows(
+                "select id from queries where learned = 0 and impressions > 0 and impressions = settled + voided "
+                "and generation <= 1 and frozen is null and updated < ? limit ? "
+                + self.database.unlocked.format("queries"),
+                (before, limit),
+            )
+            queries = [id for (id,) in rows]
+            if queries:
+                self._delete(queries)
+        return queries
+
+    def _delete(self, queries: Sequence[int]) -> None:
+        run, one_of = self.database.run, self.database.one_of
+        values = (self.database.list_of(queries),)
+        of_queries = f"query {one_of}"
+        run(f"delete from events where impression in (select id from impressions where {of_queries})", values)
+        for table in ("impressions", "log", "snapshots", "histories"):
+            run(f"delete from {table} where {of_queries}", values)
+        run(f"delete from queries where id {one_of}", values)
+        self._n_queries -= len(queries)
 
     # --- the rest -------------------------------------------------------------------------------------------
 
