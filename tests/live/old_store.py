@@ -122,6 +122,7 @@ def _all(ranker, queries):
         "damaged",
         "learners",
         "waiting",
+        "clock_skew",
     ):
         del stats[name]  # these depend on the disk and on time
     return {

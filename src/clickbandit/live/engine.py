@@ -19,6 +19,7 @@ from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Counts, Operation, deliver
 from clickbandit.live.batch import Batch, new_queries
+from clickbandit.live.clock import Clock
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     Clicks,
@@ -75,8 +76,10 @@ class Engine:
         self._settings = settings
         self._of_new_queries = of_new_queries
         self._patience = settings.patience_ms / 1000
-        self._clock = settings.clock or time.time
-        self._now = 0
+        self.clock = Clock(settings.clock or time.time, settings.clock or time.monotonic)
+        self._now = self.clock.now()
+        self._gap = 0
+        """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
         self._learners = Learners(store, algorithms, settings.learners)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
@@ -96,8 +99,7 @@ class Engine:
         self._closing = False
         self._gate = threading.Lock()
         try:
-            load_policies()
-            self._loaded = True
+            self._load()
         except StoreError as error:  # it is not there yet
             log.error("the store does not work: %s", error)
             self._down = error
@@ -173,6 +175,13 @@ class Engine:
             if self._down is None:
                 self._prune()
 
+    def _load(self) -> None:
+        """What is to be known of a store when it is first there."""
+        self._load_policies()
+        latest = self._store.latest()
+        self._gap = 0 if latest is None else max(self._now - latest, 0)
+        self._loaded = True
+
     def _wait_for_store(self) -> bool:
         """Answer who has waited, and see whether the store works again; whether more may come."""
         operations, open_ = self._take(_PROBE_PAUSE)
@@ -187,8 +196,7 @@ class Engine:
         try:
             self._store.probe()
             if not self._loaded:
-                self._load_policies()
-                self._loaded = True
+                self._load()
             if self._down is not None:
                 log.warning("the store works")
             self._down = None
@@ -243,7 +251,7 @@ class Engine:
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
         """Do all of it in one transaction; a result or an exception for each."""
         store = self._store
-        now = self._now = max(self._now, int(self._clock() * 1000))
+        now = self._now = self.clock.now()
         touched: Collection[QueryRow] = ()
         committing = False
         while self._given_up:
@@ -326,7 +334,8 @@ class Engine:
                 self._full = False
                 for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
                     self._learners.forget(id)
-            found = self._store.prune(self._now - self._settings.retention_ms, _PRUNE_ROWS)
+            # had the machine's clock been set years ahead before the start, all would seem old
+            found = self._store.prune(self._now - self._gap - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found
         except StoreError:
             self._store.rollback()

@@ -330,6 +330,7 @@ class RankerMethods(ABC):
             damaged=self._engine.n_damaged,
             learners=self._engine.n_learners,
             waiting=self._engine.waiting,
+            clock_skew=self._engine.clock.skew,
         )
 
     def _close(self) -> None:

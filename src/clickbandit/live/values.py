@@ -335,3 +335,5 @@ class Stats:
     """Learners in memory."""
     waiting: int
     """Operations that wait for their batch."""
+    clock_skew: float
+    """Seconds by which the machine's clock is ahead of the ranker's, which does not jump."""

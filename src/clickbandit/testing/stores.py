@@ -83,6 +83,7 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_rollback(store, filled)
     _check_ids(store, filled)
     _check_due(store, filled)
+    _expect(store.latest(), filled.impressions[-1].at, "when the last impression was shown")
     store.probe()
     _check_rows(store, filled)
     _check_deletion(store, filled)

@@ -33,6 +33,7 @@ _GAUGES = {
     "frozen": "Frozen queries",
     "learned": "Impressions learned from since their queries last started afresh",
     "store_bytes": "Size of the store",
+    "clock_skew": "Seconds by which the machine's clock is ahead of the service's, which does not jump",
 }
 _TOTALS = {
     "impressions": "Lists shown that the store knows of, whatever became of them",

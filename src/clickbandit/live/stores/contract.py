@@ -265,6 +265,9 @@ class Store(Protocol):
     def probe(self) -> None:
         """In a transaction of its own, write something and make it last: a `StoreError` unless the store works."""
 
+    def latest(self) -> int | None:
+        """When the last impression was shown that is kept."""
+
     def policies(self) -> list[str]:
         """The policies of all queries, each once."""
 

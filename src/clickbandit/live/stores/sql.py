@@ -299,6 +299,10 @@ class SqlStore(ABC):
 
     # --- the rest -------------------------------------------------------------------------------------------
 
+    def latest(self) -> int | None:
+        row = self.database.row("select at from impressions order by number desc limit 1")
+        return None if row is None else row[0]
+
     def policies(self) -> list[str]:
         return [policy for (policy,) in self.database.rows("select distinct policy from queries")]
 
