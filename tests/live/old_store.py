@@ -121,6 +121,7 @@ def _all(ranker, queries):
         "checked",
         "damaged",
         "learners",
+        "learner_bytes",
         "waiting",
         "clock_skew",
     ):

@@ -121,7 +121,7 @@ def test_a_state_that_cannot_be_is_refused_without_a_checksum(damaged, folder):
     """As of an earlier version, which wrote none: an item's number beyond all items would crash the process."""
     reopen, expected = damaged
     ranker = reopen()
-    learner = ranker._core._engine._learners.load(
+    learner = ranker._core._engine.learners.load(
         ranker._core._store.lock(["shoes"], (), (), 9).queries["shoes"], ()
     )
     for change in (

@@ -128,7 +128,7 @@ def test_the_former_name_of_a_keyword_is_taken(folder):
     with ranker:
         ranker.rank("one", ["A"])
         with pytest.raises(InputError, match="max_queries"):
-            ranker.rank("two", ["A"])
+            ranker.reset("two")
     with pytest.raises(TypeError, match="unexpected keyword argument 'postions'"):
         Ranker(f"sqlite:///{folder}/clicks.db", postions=3)
 

@@ -1,7 +1,7 @@
 """A policy, ready to run live: its functions, compiled once when the ranker starts."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,12 @@ class Algorithm:
     def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
         """The state before the first list."""
         return self.policy.start(n_items, n_positions, horizon=horizon)
+
+    @lru_cache(1000)  # noqa: B019  # an algorithm lives as long as the process
+    def size(self, n_items: int, n_positions: int, horizon: int) -> int:
+        """How many bytes the state of a query takes."""
+        state = self.start(n_items, n_positions, horizon)
+        return sum(value.nbytes for value in state if isinstance(value, np.ndarray))
 
     def restore(self, values: Sequence[Any], n_items: int, n_positions: int, horizon: int) -> Any:
         """A state of these values, if it can be one: kernels do not check bounds, and would crash the process."""

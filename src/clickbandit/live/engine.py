@@ -80,7 +80,7 @@ class Engine:
         self._now = self.clock.now()
         self._gap = 0
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
-        self._learners = Learners(store, algorithms, settings.learners)
+        self.learners = Learners(store, algorithms, settings.learners, settings.memory * 2**20)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
         self._full = False
@@ -129,22 +129,6 @@ class Engine:
     @property
     def waiting(self) -> int:
         return self._queue.qsize()
-
-    @property
-    def n_learners(self) -> int:
-        return len(self._learners)
-
-    @property
-    def n_loaded(self) -> int:
-        return self._learners.n_loaded
-
-    def found_damage(self, query: str, error: Exception) -> None:
-        """Say that what is stored of a query is damaged."""
-        self._learners.found_damage(query, error)
-
-    @property
-    def n_damaged(self) -> int:
-        return self._learners.n_damaged
 
     def close(self) -> None:
         """Do what was asked so far, and stop."""
@@ -266,7 +250,7 @@ class Engine:
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
-            batch = Batch(store, locked, self._settings, self._learners, now)
+            batch = Batch(store, locked, self._settings, self.learners, now)
             batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
                 batch.disown(id)
@@ -280,16 +264,19 @@ class Engine:
                 store.commit()
             else:
                 store.rollback()
+                for row in touched:
+                    if row.number == 0:  # it may have been made here, and another may get its id
+                        self.learners.forget(row.id)
         except BaseException:
             store.rollback()
             if committing:  # who knows: these were answered otherwise than they may have been stored
                 self._disowned.update(request.id for request in requests if isinstance(request, RankRequest))
             for row in touched:
-                self._learners.forget(row.id)
+                self.learners.forget(row.id)
             raise
         self._disowned.clear()
         self._more_due = len(due) == _MAX_DUE
-        self._learners.used(touched)
+        self.learners.used(touched)
         self.counts.batches += 1
         self.counts.operations += len(requests)
         return results
@@ -322,7 +309,7 @@ class Engine:
                     self._store.rollback()
                     results[k] = error
                 else:
-                    self._learners.forget(-1 if id is None else id)
+                    self.learners.forget(-1 if id is None else id)
 
     def _prune(self) -> None:
         """Forget what is old, a little at a time, and queries of no use if there are too many."""
@@ -333,7 +320,7 @@ class Engine:
             if self._full:
                 self._full = False
                 for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
-                    self._learners.forget(id)
+                    self.learners.forget(id)
             # had the machine's clock been set years ahead before the start, all would seem old
             found = self._store.prune(self._now - self._gap - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found

@@ -11,6 +11,11 @@ from clickbandit.live.records import Damaged
 from clickbandit.live.stores.contract import LogRow, QueryRow, Snapshot, Store, checksum
 from clickbandit.live.values import StoreError
 
+_OVERHEAD = 8000
+"""Bytes of a learner besides its state, about."""
+_SHARE = 8
+"""So many of the largest learners must fit in memory."""
+
 log = logging.getLogger("clickbandit.live")
 
 
@@ -19,13 +24,17 @@ class LearnerError(Exception):
 
 
 class Learners:
-    """Keeps in memory those that were used last, at most `max_learners` of them."""
+    """Keeps in memory those that were used last, at most so many, with at most so many bytes."""
 
-    def __init__(self, store: Store, algorithms: Algorithms, max_learners: int) -> None:
+    def __init__(self, store: Store, algorithms: Algorithms, max_learners: int, max_bytes: int) -> None:
         self._store = store
         self._algorithms = algorithms
         self._max = max_learners
+        self._max_bytes = max_bytes
         self._known: OrderedDict[int, Learner] = OrderedDict()
+        self._bytes: dict[int, int] = {}
+        self.n_bytes = 0
+        """About how many these take."""
         self.n_loaded = 0
         """How many were read from the store."""
         self.n_damaged = 0
@@ -40,17 +49,33 @@ class Learners:
     def forget(self, query: int) -> None:
         """It may be half changed: it is to be made anew from the store."""
         self._known.pop(query, None)
+        self.n_bytes -= self._bytes.pop(query, 0)
 
     def clear(self) -> None:
-        self._known.clear()
+        for query in list(self._known):
+            self.forget(query)
+
+    def check_size(self, row: QueryRow, n_items: int) -> None:
+        """Refuse items that would make a query's state so large that few of them could be kept."""
+        size = self._algorithms.add(row.policy).size(n_items, min(row.positions, n_items), row.horizon)
+        most = self._max_bytes // _SHARE
+        if size > most:
+            raise LearnerError(
+                f"what {row.policy} learns about {n_items:,} items takes {size / 2**20:,.0f} MiB, and the most for query "
+                f"{row.name!r} is {most / 2**20:,.0f}: choose another policy, give fewer items, or more memory"
+            )
 
     def used(self, rows: Iterable[QueryRow]) -> None:
         """Keep these, and let go of those that were not used for longest."""
         for row in rows:
-            if row.id in self._known:
+            learner = self._known.get(row.id)
+            if learner is not None:
                 self._known.move_to_end(row.id)
-        while len(self._known) > self._max:
-            self._known.popitem(last=False)
+                size = learner.size + _OVERHEAD
+                self.n_bytes += size - self._bytes.get(row.id, 0)
+                self._bytes[row.id] = size
+        while len(self._known) > self._max or self.n_bytes > self._max_bytes:
+            self.forget(next(iter(self._known)))
 
     def at(self, row: QueryRow, pending: Iterable[bytes]) -> Learner:
         """A query's learner as of its last record; those that are not stored yet are `pending`."""

@@ -93,7 +93,9 @@ class RankerMethods(ABC):
         self._closed = False
         self._reader: Reader | None = None
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
-        self._rounds = Rounds(self._algorithms, self._submit_read, self._submit, self._engine.found_damage)
+        self._rounds = Rounds(
+            self._algorithms, self._submit_read, self._submit, self._engine.learners.found_damage
+        )
 
     def _load_policies(self) -> None:
         """Compile what the queries in the store learn with, so that no request has to wait for it."""
@@ -239,7 +241,7 @@ class RankerMethods(ABC):
         while verified is None:
             verified = await self._read(check.step, False)
         if check.damage is not None:
-            self._engine.found_damage(query, check.damage)
+            self._engine.learners.found_damage(query, check.damage)
         return verified
 
     async def stats(self, *, flush: bool = True) -> Stats:
@@ -314,7 +316,7 @@ class RankerMethods(ABC):
         )
 
     def _stats(self, reader: Reader) -> Stats:
-        counts, totals = self._engine.counts, reader.totals()
+        counts, learners, totals = self._engine.counts, self._engine.learners, reader.totals()
         return Stats(
             *totals[:9],
             reader.states(),
@@ -325,10 +327,11 @@ class RankerMethods(ABC):
             failures=counts.failures,
             batches=counts.batches,
             operations=counts.operations,
-            loaded=self._engine.n_loaded,
+            loaded=learners.n_loaded,
             checked=self._rounds.checked,
-            damaged=self._engine.n_damaged,
-            learners=self._engine.n_learners,
+            damaged=learners.n_damaged,
+            learners=len(learners),
+            learner_bytes=learners.n_bytes,
             waiting=self._engine.waiting,
             clock_skew=self._engine.clock.skew,
         )

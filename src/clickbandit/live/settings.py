@@ -76,6 +76,9 @@ class RankerSettings:
     )
     seed: int = field(default=0, metadata=about("Another seed shows other lists."))
     learners: int = field(default=10_000, metadata=about("Queries that are kept in memory."))
+    memory: int = field(
+        default=512, metadata=about("MiB of these queries' states; one that takes an eighth is not learned.")
+    )
     max_queries: int = field(default=1_000_000, metadata=about("Queries that there may be."))
     clock: Callable[[], float] | None = None
     """Gives the seconds since 1970; the machine's if None. Only a keyword argument."""
@@ -85,7 +88,7 @@ class RankerSettings:
         check_horizon(self.horizon)
         if not 0 <= self.holdout <= 1:
             raise InputError(f"holdout must be a share from 0 to 1, found {self.holdout!r}")
-        for name in ("grace", "learners", "max_queries"):
+        for name in ("grace", "learners", "memory", "max_queries"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, found {getattr(self, name)!r}")
         for name in ("window", "retention", "patience"):

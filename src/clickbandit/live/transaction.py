@@ -166,6 +166,12 @@ class Transaction:
             raise LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}") from error
 
     def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
+        if isinstance(record, Items):
+            n_items = len(learner.items) + len(record.new) - len(record.gone)
+        else:
+            n_items = len(record.items)
+        if n_items > len(learner.items):
+            self.learners.check_size(row, n_items)
         self._carefully(row, lambda: learner.apply(record))
         self._append(row, records.text(record))
         row.items = len(learner.items)

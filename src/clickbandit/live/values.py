@@ -333,6 +333,8 @@ class Stats:
     """Snapshots and logs that were found not to be what was written; the log says which."""
     learners: int
     """Learners in memory."""
+    learner_bytes: int
+    """About how many bytes these take."""
     waiting: int
     """Operations that wait for their batch."""
     clock_skew: float

@@ -50,7 +50,11 @@ _HERE_TOTALS = {
     "checked": "Queries whose log was replayed in the background",
     "damaged": "Snapshots and logs that were found not to be what was written",
 }
-_HERE_GAUGES = {"learners": "Learners in memory", "waiting": "Operations that wait for their batch"}
+_HERE_GAUGES = {
+    "learners": "Learners in memory",
+    "learner_bytes": "About how many bytes these take",
+    "waiting": "Operations that wait for their batch",
+}
 
 
 class Metrics:
