@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.live import records
+from clickbandit.compiling.specialise import specialise
+from clickbandit.live import algorithm, records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.policies.base import policy_class, policy_names
@@ -146,3 +147,17 @@ def test_a_snapshot_is_read_by_the_order_of_its_fields_whatever_they_were_called
     older = learner.to_bytes().replace(b'"value"', b'"drawn"')
     assert older != learner.to_bytes()
     assert Learner.from_bytes("shoes", plain, older).to_bytes() == learner.to_bytes()
+
+
+def test_machine_code_is_made_once_for_all_settings_of_a_policy(monkeypatch):
+    made = []
+
+    def plainly(*args, **parts):
+        made.append(args)
+        return specialise(*args, **{**parts, "compiled": False})
+
+    monkeypatch.setattr(algorithm, "specialise", plainly)
+    algorithms = Algorithms()
+    for policy in ("cascade-ucb1", "cascade-ucb1:exploration=0.5", "cascade-ucb1:exploration=0.25", "random"):
+        algorithms.add(policy)
+    assert len(made) == 2

@@ -42,7 +42,8 @@ def _is_order(value: Any, n_items: int) -> bool:
 class Algorithm:
     """What a learner calls: the kernels of a policy, and the optional functions that it has."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, known: dict[Any, Any]) -> None:
+        """`known` has the machine code of policies that differ in their settings alone."""
         if policy.needs:
             settable = all(hasattr(policy, name) for name in policy.needs)
             raise InputError(
@@ -53,13 +54,15 @@ class Algorithm:
         self.name = str(policy)
         algorithm, live = policy.algorithm, policy.live
         propensity = live.propensity or unknown
-        kernels = specialise(
-            "clickbandit.live.kernels",
-            compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
-            sources=[algorithm.init],
-            policy=vars(algorithm),
-            propensity={"propensity": propensity},
-        )
+        kernels = known.get((algorithm, propensity))
+        if kernels is None:
+            kernels = known[algorithm, propensity] = specialise(
+                "clickbandit.live.kernels",
+                compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
+                sources=[algorithm.init],
+                policy=vars(algorithm),
+                propensity={"propensity": propensity},
+            )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
         self.states_chances = live.propensity is not None
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
@@ -122,6 +125,7 @@ class Algorithms:
 
     def __init__(self) -> None:
         self._known: dict[str, Algorithm] = {}
+        self._kernels: dict[Any, Any] = {}
 
     def add(self, policy: Policy | str) -> Algorithm:
         """A policy that is ready to run; compiled now if it was not."""
@@ -131,7 +135,7 @@ class Algorithms:
             policy = parse_policy(policy)
         name = str(policy)
         if name not in self._known:
-            algorithm = Algorithm(policy)
+            algorithm = Algorithm(policy, self._kernels)
             algorithm.warm_up()
             self._known[name] = algorithm
         return self._known[name]

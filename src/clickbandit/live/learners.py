@@ -61,8 +61,8 @@ class Learners:
         most = self._max_bytes // _SHARE
         if size > most:
             raise LearnerError(
-                f"what {row.policy} learns about {n_items:,} items takes {size / 2**20:,.0f} MiB, and the most for query "
-                f"{row.name!r} is {most / 2**20:,.0f}: choose another policy, give fewer items, or more memory"
+                f"what {row.policy} learns about {n_items:,} items takes {size / 2**20:,.1f} MiB, and the most for "
+                f"query {row.name!r} is {most / 2**20:,.1f}: choose another policy, give fewer items, or more memory"
             )
 
     def used(self, rows: Iterable[QueryRow]) -> None:

@@ -63,6 +63,8 @@ class Endpoint:
     content_type: str
     """Of the answer."""
     handler: Callable[..., Awaitable[Any]]
+    scope: str
+    """What a key must be allowed."""
 
     @property
     def takes(self) -> dict[str, Any]:
@@ -80,11 +82,15 @@ def endpoint(
     open: bool = False,
     decode: Callable[[bytes], Any] | None = None,
     content_type: str = JSON,
+    scope: str | None = None,
 ) -> Callable[[Handler], Handler]:
     """Make a method of `Api` one."""
 
     def mark(handler: Handler) -> Handler:
-        handler.endpoint = Endpoint(method, path, errors, open, decode, content_type, handler)  # type: ignore[attr-defined]
+        needed = scope or ("read" if method == "GET" else "admin")
+        handler.endpoint = Endpoint(  # type: ignore[attr-defined]
+            method, path, errors, open, decode, content_type, handler, needed
+        )
         return handler
 
     return mark
@@ -116,7 +122,7 @@ class Api:
 
     # --- lists and clicks -----------------------------------------------------------------------------------
 
-    @endpoint("POST", "/v1/rank", 403, 409)
+    @endpoint("POST", "/v1/rank", 403, 409, scope="rank")
     async def rank(self, body: RankBody) -> RankAnswer:
         """Make a list to show."""
         return self._listed(await self.ranker.rank(body.query, body.items, **_wishes(body)))
@@ -129,19 +135,19 @@ class Api:
         self.metrics.listed(shown)
         return ranked(shown)
 
-    @endpoint("POST", "/v1/events", decode=read_events)
+    @endpoint("POST", "/v1/events", decode=read_events, scope="write")
     async def events(self, body: EventsBody) -> EventsAnswer:
         """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
         verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
         self.metrics.judged(verdicts)
         return judged(verdicts)
 
-    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409, scope="write")
     async def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
         return await self.ranker.settle(id)
 
-    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409, scope="write")
     async def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: give its place in learning to another."""
         return await self.ranker.void(id)

@@ -19,7 +19,8 @@ from clickbandit.live.http.messages import EventBody, Impression, Problem, Query
 _ERRORS = {
     400: "The body is not JSON.",
     401: "An API key is needed, as the header `Authorization: Bearer KEY`.",
-    403: "Refused: a web page of another origin asked without a key, or there may be no more queries.",
+    403: "Refused: a web page of another origin asked without a key, the key may not do this, or there may be no more "
+    "queries.",
     404: "There is no such query or impression.",
     408: "The body took too long to arrive.",
     409: "This contradicts what was done before.",

@@ -66,6 +66,7 @@ class Connections:
     def look(self) -> None:
         """Once a second: close what took too long."""
         self.date = b"date: " + formatdate(usegmt=True).encode() + b"\r\n"
+        self.service.look()
         now = self.loop.time()
         for connection in [one for one in self.open if one.deadline < now]:
             connection.time_out()

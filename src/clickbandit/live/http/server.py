@@ -21,7 +21,7 @@ import uvloop
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log, metrics
-from clickbandit.live.http.auth import VARIABLE, is_loopback, read_keys
+from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
 from clickbandit.live.http.protocol import Connection, Connections
 from clickbandit.live.http.service import Service
 from clickbandit.live.settings import ServiceSettings
@@ -36,7 +36,8 @@ _BACKLOG = 2048
 
 def make_service(settings: ServiceSettings) -> Service:
     """The application of one process."""
-    keys = read_keys(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    file = KeysFile(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    keys = file.keys
     local = is_loopback(settings.host)
     if not local and not keys and not settings.insecure:
         raise InputError(
@@ -50,6 +51,7 @@ def make_service(settings: ServiceSettings) -> Service:
         only_loopback=local,
         log_requests=settings.log_requests,
         log_queries=settings.log_queries,
+        reload_keys=file.reload,
     )
 
 

@@ -41,6 +41,8 @@ MAX_REQUESTS = 1000
 """At the same time, so that memory is bounded when the store cannot keep up; beyond it lists are in the given order."""
 _JSON = JSON.encode()
 _PROBLEM = b"application/problem+json"
+_WRONG_KEYS = 20.0
+"""Requests a second with a wrong key, or none, that are told so."""
 _REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
 
 _encode = msgspec.json.Encoder().encode
@@ -79,6 +81,7 @@ class Service:
         only_loopback: bool = True,
         log_requests: bool = True,
         log_queries: bool = False,
+        reload_keys: Callable[[], Keys | None] = lambda: None,
         api: Callable[[AsyncRanker, Metrics, Streams], Api] = Api,
     ) -> None:
         self.metrics = Metrics()
@@ -87,6 +90,8 @@ class Service:
         self.api.document = _encode(document(self.api.endpoints(), keys=bool(self._keys)))
         self._files = page_files(demo=type(self.api) is not Api)
         self._rates = Rates(rate) if rate else None
+        self._wrong_keys = Rates(_WRONG_KEYS)
+        self._reload_keys = reload_keys
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
         self._log_queries = log_queries
@@ -232,11 +237,15 @@ class Service:
         if self._keys:
             request.owner = self._keys.owner(headers.authorization)
             if request.owner is None:
+                if self._wrong_keys.wait("", request.started) > 0:
+                    raise Refused(429, "too many requests with a wrong key", ((b"retry-after", b"1"),))
                 raise Refused(
                     401,
                     "an API key is needed, as the header Authorization: Bearer KEY",
                     ((b"www-authenticate", b"Bearer"),),
                 )
+            if not self._keys.allows(request.owner, route.endpoint.scope):
+                raise Refused(403, f"this needs a key with the scope {route.endpoint.scope}")
         if self._rates is not None:
             wait = self._rates.wait(request.owner or "", request.started)
             if wait > 0:
@@ -273,6 +282,13 @@ class Service:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(400, f"the body must be JSON: {error}") from None
         return await handler(*names, decoded)
+
+    def look(self) -> None:
+        """Once a second: use the keys that there are now."""
+        try:
+            self._keys = self._reload_keys() or self._keys
+        except InputError as error:
+            log.write("error", event="keys", message=f"the keys are as they were: {error}")
 
     def stop(self) -> None:
         """Say from now on that this is not ready."""
