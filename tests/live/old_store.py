@@ -26,7 +26,15 @@ POLICIES = {
 }
 ITEMS = list("ABCDEFG")
 NOW = 1_700_000_000.0
-SETTINGS = {"positions": 3, "horizon": 20, "window": "30m", "holdout": 0.2, "seed": 7, "grace": 2}
+SETTINGS = {
+    "policy": "batchrank",
+    "positions": 3,
+    "horizon": 20,
+    "window": "30m",
+    "holdout": 0.2,
+    "seed": 7,
+    "grace": 2,
+}
 N_IMPRESSIONS = 90
 N_BATCHED = 200
 """Enough for a snapshot."""
@@ -84,11 +92,11 @@ def _asked(n):
     return [*POLICIES, *(["started over"] if n < 20 else []), *(["frozen"] if n < 30 else [])]
 
 
-def said(path):
-    """What a ranker says of the store at `path`, and of what comes next."""
+def said(url):
+    """What a ranker says of a store, and of what comes next."""
     clock = Clock()
     clock.now += N_BATCHED + 10
-    with Ranker(f"sqlite:///{path}", clock=clock, **SETTINGS) as ranker:
+    with Ranker(url, clock=clock, **SETTINGS) as ranker:
         queries = [summary.query for summary in ranker.queries().queries]
         answers = {"before": _all(ranker, queries), "next": []}
         pending = [f"{query} {n}" for query in POLICIES for n in range(N_IMPRESSIONS - 4, N_IMPRESSIONS - 1)]
@@ -107,7 +115,18 @@ def said(path):
 
 def _all(ranker, queries):
     stats = plain(ranker.stats())
-    for name in ("store_bytes", "batches", "operations", "loaded", "learners", "waiting"):
+    for name in (
+        "store_bytes",
+        "batches",
+        "operations",
+        "loaded",
+        "checked",
+        "damaged",
+        "learners",
+        "learner_bytes",
+        "waiting",
+        "clock_skew",
+    ):
         del stats[name]  # these depend on the disk and on time
     return {
         "stats": stats,
@@ -136,5 +155,5 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     write(folder / f"{NAME}.db")
     shutil.copy(folder / f"{NAME}.db", folder / "copy.db")
-    text = json.dumps(said(folder / "copy.db"), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(said(f"sqlite:///{folder}/copy.db"), separators=(",", ":"), ensure_ascii=False)
     (folder / f"{NAME}.json").write_text(text + "\n", encoding="utf-8")

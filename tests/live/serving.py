@@ -6,11 +6,10 @@ import threading
 import time
 from contextlib import contextmanager
 
-import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.http.server import config
+from clickbandit.live.http.server import Server, listen
 from clickbandit.live.http.service import Service
 
 
@@ -38,9 +37,10 @@ class Answer:
 class Served:
     """A service that runs."""
 
-    def __init__(self, port: int, service: Service) -> None:
+    def __init__(self, port: int, service: Service, server: Server) -> None:
         self.port = port
         self.service = service
+        self.server = server
         self.url = f"http://127.0.0.1:{port}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self._used = time.monotonic()
@@ -82,21 +82,28 @@ class Served:
 def serve(ranker: AsyncRanker, port: int = 0, **settings):
     """Run a service, on any port unless one is named, until the block ends."""
     service = Service(ranker, **{"log_requests": False, **settings})
-    server = uvicorn.Server(config(service))
-    server.config.port = port
-    thread = threading.Thread(target=server.run)
+    listener = listen("127.0.0.1", port)
+    server = Server(service)
+    thread = threading.Thread(target=server.run, args=(listener,))
     thread.start()
-    while not server.started:
+    while not server.started.wait(0.1):
         assert thread.is_alive()
-        time.sleep(0.005)
-    served = Served(server.servers[0].sockets[0].getsockname()[1], service)
+    served = Served(listener.getsockname()[1], service, server)
     try:
         yield served
     finally:
         served.close()
-        service.stop()
-        server.should_exit = True
+        server.stop()
         thread.join()
+        listener.close()
+
+
+def until(condition, seconds: float = 10.0) -> None:
+    """Wait for something to come true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.01)
 
 
 def metrics(service: Served) -> dict[tuple[str, ...], float]:

@@ -4,8 +4,10 @@ import inspect
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -126,6 +128,13 @@ OTHER_CALLS = [
     ("query", ("red shoes",), {}),
     ("verify", ("..",), {}),
     ("verify", ("nowhere",), {}),
+    ("rank", ("red shoes", ITEMS), {"id": "of a user", "user": "u 1/2"}),
+    ("forget", ("u 1/2",), {}),
+    ("forget", ("u 1/2",), {}),
+    ("forget", ("",), {}),
+    ("delete", ("a/b?c#%",), {}),
+    ("delete", ("a/b?c#%",), {}),
+    ("queries", (), {}),
     ("ping", (), {}),
 ]
 
@@ -177,12 +186,13 @@ def test_errors_are_those_of_a_ranker(both):
     for error, call in [
         (Conflict, lambda: client.rank("shoes", ITEMS[::-1], id="x")),
         (Unknown, lambda: client.settle("y")),
-        (LimitReached, lambda: client.rank("boots", ITEMS)),
+        (LimitReached, lambda: client.reset("boots")),
         (InputError, lambda: client.reset("shoes", policy="nothing")),
         (InputError, lambda: client.queries(limit=0)),
     ]:
         with pytest.raises(error):
             call()
+    assert client.rank("boots", ITEMS).source == "fallback"
 
 
 def test_keys(folder, clock):
@@ -297,13 +307,72 @@ def test_the_given_order_when_there_is_no_service():
     assert shown.items == ("B", "F", "C")
     assert shown.propensities == (1.0, 1.0, 1.0)
     assert shown.source == "fallback"
-    assert shown.id == "x"
+    assert shown.id != "x"
     with Client(url, timeout=0.3) as client:  # nobody listens
         assert client.rank("shoes", ITEMS).items == tuple(ITEMS)
         with pytest.raises(StoreError, match="did not answer: ConnectionRefusedError"):
             client.click("x", "A")
         with pytest.raises(InputError, match="found 'A' twice"):
             client.rank("shoes", ["A", "A"])
+
+
+@contextmanager
+def lossy(service):
+    """Passes requests on, and swallows the lists that they are answered with."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
+                connection.request("POST", self.path, body, {"content-type": "application/json"})
+                answer = connection.getresponse().read()
+            self.close_connection = True
+            if self.path != "/v1/rank":
+                self.wfile.write(http(200, answer))
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_click_on_a_list_that_was_not_shown_is_not_learned(open_service):
+    """The answer is lost after the commit: what was shown is the given order, and what is stored is another list."""
+    service = open_service()
+    with lossy(service) as url:
+        for k in range(3):
+            with Client(url, timeout=0.5) as client:
+                shown = client.rank("shoes", ITEMS, id=f"i{k}")
+                assert shown.source == "fallback"
+                assert shown.items == tuple(ITEMS)
+            with Client(service.url) as client:
+                assert client.click(shown.id, "A").verdict == "unknown"
+                assert {client.click(f"i{k}", item).verdict for item in ITEMS} == {"late", "invalid"}
+    summary = service.get("/v1/queries/shoes").json["summary"]
+    assert (summary["impressions"], summary["voided"], summary["clicks"]) == (3, 3, 0)
+
+
+def test_a_list_that_arrives_after_the_client_gave_up_is_voided(open_service):
+    """The void comes first: it is sent again until there is something to void."""
+    service = open_service()
+    with Client(service.url) as client:
+        client._void_later("x")
+        time.sleep(0.2)
+        assert client.rank("shoes", ITEMS, id="x").source == "policy"
+        client._closing.wait(0.5)
+        assert client.click("x", "A").verdict in ("late", "invalid")
+        deadline = time.monotonic() + 10
+        while client._voiding is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert client.query("shoes").summary.voided == 1
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", ""])

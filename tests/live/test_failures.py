@@ -66,7 +66,7 @@ def drive(ranker, n=5):
 def test_a_list_in_the_given_order_when_the_store_fails(ranker, store, method):
     drive(ranker)
     expected = ranker.query("shoes")
-    ranker._core._engine._learners.clear()  # so that snapshot and log are read
+    ranker._core._engine.learners.clear()  # so that snapshot and log are read
     store.failing[method] = "before"
     shown = ranker.rank("shoes", ITEMS, id="x")
     assert (shown.source, shown.items, shown.propensities) == ("fallback", ("A", "B", "C"), (1.0,) * 3)
@@ -110,7 +110,7 @@ def test_what_failed_is_as_if_it_had_not_been_asked(ranker, store):
     store.failing["save"] = "before"
     with pytest.raises(StoreError):
         ranker.settle(first.id)
-    assert ranker._core._engine.n_learners == 0
+    assert ranker._core._engine.learners.n_bytes == 0
     for _ in range(3):
         assert ranker.rank("shoes", ITEMS).source == "fallback"
     store.failing.clear()
@@ -346,7 +346,7 @@ def test_a_policy_that_is_gone_can_be_replaced(open_ranker, folder, caplog):
     assert ranker.rank("shoes", ITEMS).source == "policy"
     ranker.settle(other.id)
     assert ranker.query("shoes").summary.learned == 0  # that list was another learner's
-    ranker._core._engine._learners.clear()
+    ranker._core._engine.learners.clear()
     drive(ranker)
     assert ranker.query("shoes").generation == 4
     ranker.close()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.live import records
+from clickbandit.compiling.specialise import specialise
+from clickbandit.live import algorithm, records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.policies.base import policy_class, policy_names
@@ -118,7 +119,7 @@ def test_records_are_read_as_they_were_written():
     assert isinstance(voided, records.Void)
     assert voided.memo.tolist() == []
     assert items == records.Items(["Größe"], ["B"], {"C": 2})
-    with pytest.raises(ValueError, match="kind 9"):
+    with pytest.raises(records.Damaged, match="kind 9"):
         list(records.read(b"\x09"))
 
 
@@ -173,3 +174,17 @@ def test_exact_propensities_are_not_estimated(plain):
     learner.rank(draws=20)
     assert learner.errors is None
     assert learner.chances.tolist() == [1 / len(learner.items)] * learner.shown
+
+
+def test_machine_code_is_made_once_for_all_settings_of_a_policy(monkeypatch):
+    made = []
+
+    def plainly(*args, **parts):
+        made.append(args)
+        return specialise(*args, **{**parts, "compiled": False})
+
+    monkeypatch.setattr(algorithm, "specialise", plainly)
+    algorithms = Algorithms()
+    for policy in ("cascade-ucb1", "cascade-ucb1:exploration=0.5", "cascade-ucb1:exploration=0.25", "random"):
+        algorithms.add(policy)
+    assert len(made) == 2

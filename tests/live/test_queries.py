@@ -116,8 +116,8 @@ def test_the_number_of_queries_is_limited(open_ranker):
     ranker = open_ranker(max_queries=2)
     for name in ("a", "b"):
         ranker.rank(name, ITEMS)
-    with pytest.raises(LimitReached, match="'c' would be a new query"):
-        ranker.rank("c", ITEMS)
+    shown = ranker.rank("c", ITEMS)
+    assert (shown.source, shown.items) == ("fallback", tuple(ITEMS[:3]))
     with pytest.raises(LimitReached, match="'c' would be a new query"):
         ranker.reset("c")
     ranker.rank("a", ITEMS)

@@ -215,3 +215,11 @@ def test_any_order_and_repetition_of_clicks_gives_the_same(open_ranker, url):
 def test_events_in_one_call_are_limited(open_ranker):
     with pytest.raises(InputError, match="at most 10,000"):
         open_ranker().events([Event("x", "A")] * 10_001)
+
+
+def test_an_event_with_a_number_that_is_too_long_to_be_said(open_ranker):
+    ranker = open_ranker()
+    shown = ranker.rank("shoes", list("ABCDEF"))
+    good = {"id": shown.id, "item": shown.items[0]}
+    found = ranker.events([{**good, "timestamp": 10**5000}, good, {"id": "\ud83d", "item": "A"}])
+    assert [verdict.verdict for verdict in found] == ["invalid", "accepted", "invalid"]

@@ -28,7 +28,7 @@ def test_paths_and_methods(standing):
         assert standing.get(path).detail
     for method, path, allowed in [
         ("GET", "/v1/rank", "POST"),
-        ("DELETE", "/v1/queries/x", "GET"),
+        ("PUT", "/v1/queries/x", "GET, DELETE"),
         ("PUT", "/v1/queries/x/freeze", "POST"),
         ("POST", "/metrics", "GET"),
         ("OPTIONS", "/v1/events", "POST"),

@@ -97,10 +97,11 @@ def test_requests_at_the_limits_are_served(service):
 def test_there_may_be_no_more_queries(open_service):
     service = open_service({"max_queries": 1})
     service.rank("shoes")
-    answer = service.post("/v1/rank", {"query": "boots", "items": ITEMS})
+    assert service.rank("boots")["source"] == "fallback"
+    answer = service.post("/v1/queries/boots/reset")
     assert answer.status == 403
     assert "as many as there may be" in answer.detail
-    service.rank("shoes")
+    assert service.rank("shoes")["source"] == "policy"
 
 
 # --- events -------------------------------------------------------------------------------------------------
@@ -267,3 +268,45 @@ def test_windows_go_by_the_servers_clock(service, clock):
         service.events({"id": "x", "item": item, "timestamp": "2020-01-01T00:00:00Z"})[0]["verdict"] == "late"
     )
     assert service.get("/v1/queries/shoes").json["summary"]["late"] == 1
+
+
+BAD_EVENTS = {
+    "a cut emoji": rb'{"id": "x", "item": "\ud83d"}',
+    "half of a text": rb'{"id": "x", "item": "\x"}',
+    "deep nesting": b"[" * 5000 + b"]" * 5000,
+    "deep objects": b'{"id":' * 5000 + b"1" + b"}" * 5000,
+    "a huge number": b'{"id": "x", "item": 1e999}',
+    "a long number": b'{"id": "x", "item": ' + b"9" * 5000 + b"}",
+    "no UTF-8": b'{"id": "x", "item": "\xff"}',
+    "a control character": b'{"id": "x", "item": "\x01"}',
+    "no number": b'{"id": NaN}',
+    "nothing": b"",
+    "brackets in a text": rb'{"id": "]}\",[", "item": "\ud83d"}',
+    "an unknown field": b'{"id": "x", "item": "A", "colour": 1}',
+}
+
+
+@pytest.mark.parametrize("bad", BAD_EVENTS.values(), ids=BAD_EVENTS)
+@pytest.mark.parametrize("around", [b'{"events": [%b]}', b" [%b]\n"])
+def test_one_bad_event_spoils_nothing_for_the_others(service, bad, around):
+    """Whatever it is: a verdict for each event, always."""
+    item = service.rank(id="x")["items"][0]["id"]
+    good = [json.dumps({"id": "x", "item": item, "event_id": f"e{k}"}).encode() for k in range(3)]
+    answer = service.post("/v1/events", around % b",".join([good[0], bad, good[1], bad, good[2]]))
+    assert answer.status == 200, answer.body
+    results = answer.json["results"]
+    assert [result["verdict"] for result in results] == [
+        "accepted",
+        "invalid",
+        "accepted",
+        "invalid",
+        "accepted",
+    ]
+    assert all(result["reason"] for result in results[1::2])
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"events": [{"id": "x"', b'{"events": [1}]', b'{"events": [1]} 2', b"[1]]", b'{"x": [NaN]}']
+)
+def test_where_events_cannot_be_told_apart(service, body):
+    assert service.post("/v1/events", body).status in (400, 422)

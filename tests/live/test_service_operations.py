@@ -3,10 +3,10 @@
 import json
 import time
 
-from clickbandit.live.http.auth import Keys
+from clickbandit.live.http.auth import Keys, KeysFile
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
-from live.serving import metrics
+from live.serving import metrics, until
 
 ITEMS = list("ABCDEF")
 
@@ -40,6 +40,60 @@ def test_keys(open_service):
     for path in ("/livez", "/readyz", "/openapi.json"):
         assert service.get(path).status == 200
     assert service.get("/v1/queries", authorization=f"Bearer {KEY}", host="shop.example").status == 200
+
+
+def test_what_a_key_may_do(open_service):
+    names = {"all": "", "look": " read", "shop": " rank write", "boss": " admin"}
+    service = open_service(keys=Keys([f"{name}:{KEY}-{name}{scopes}" for name, scopes in names.items()]))
+    calls = {
+        "read": ("GET", "/v1/stats"),
+        "rank": ("POST", "/v1/rank"),
+        "write": ("POST", "/v1/events"),
+        "admin": ("POST", "/v1/queries/x/reset"),
+    }
+    may = {"all": calls, "look": ["read"], "shop": ["rank", "write"], "boss": calls}
+    for name in names:
+        for scope, (method, path) in calls.items():
+            answer = service.send(method, path, authorization=f"Bearer {KEY}-{name}")
+            if scope in may[name]:
+                assert answer.status not in (401, 403), (name, scope)
+            else:
+                assert (answer.status, scope in answer.detail) == (403, True), (name, scope)
+    for method, path in (
+        ("DELETE", "/v1/queries/x"),
+        ("DELETE", "/v1/users/x"),
+        ("POST", "/v1/queries/x/freeze"),
+    ):
+        assert service.send(method, path, authorization=f"Bearer {KEY}-shop").status == 403
+
+
+def test_wrong_keys_are_slowed_down(open_service):
+    service = open_service(keys=Keys([KEY]))
+    found = [service.get("/v1/stats", authorization="Bearer wrong").status for _ in range(100)]
+    assert found[:5] == [401] * 5
+    assert found[-1] == 429
+    assert service.get("/v1/stats", authorization=f"Bearer {KEY}").status == 200
+
+
+def test_keys_are_read_again_when_their_file_changes(open_service, folder, capfd):
+    path = folder / "keys"
+    path.write_text(f"a:{KEY}a\n")
+    file = KeysFile(path, {})
+    service = open_service(keys=file.keys, reload_keys=file.reload)
+
+    def status(key):
+        return service.get("/v1/stats", authorization=f"Bearer {KEY}{key}").status
+
+    assert (status("a"), status("b")) == (200, 401)
+    path.write_text(f"b:{KEY}b\nc:{KEY}c\n")
+    until(lambda: (status("a"), status("b")) == (401, 200) or time.sleep(0.2))
+    path.write_text("what\n")
+    time.sleep(1.2)
+    assert status("b") == 200
+    assert "the keys are as they were" in read_log(capfd, 1)
+    path.unlink()
+    time.sleep(1.2)
+    assert status("b") == 200
 
 
 def test_rates(open_service):
@@ -96,18 +150,19 @@ def test_the_given_order_when_the_store_fails(folder, open_service):
         service.post("/v1/impressions/x/settle"),
         service.get("/v1/queries/shoes"),
         service.get("/v1/queries"),
-        service.get("/readyz"),
     ):
         assert answer.status == 503
         assert answer.headers["retry-after"] == "1"
         assert answer.detail == "the disk is gone"
+    answer = service.get("/readyz")
+    assert (answer.status, "disk" in answer.detail) == (503, False)  # whoever asks without a key
     assert service.get("/livez").status == 200
     found = metrics(service)
     assert found["clickbandit_store_up",] == 0
     assert found["clickbandit_lists_total", "fallback"] == 1
     assert found["clickbandit_requests_total", "/v1/events", "503"] == 1
     store.broken = False
-    assert service.get("/readyz").status == 200
+    until(lambda: service.get("/readyz").status == 200)
     assert service.rank(id="x")["source"] == "policy"
     assert metrics(service)["clickbandit_store_up",] == 1
 

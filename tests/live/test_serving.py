@@ -22,6 +22,7 @@ from clickbandit.live.http.auth import Keys, Rates, read_keys
 from clickbandit.live.http.server import serve
 from clickbandit.live.settings import ServiceSettings
 from live.conftest import new_schema
+from live.serving import until
 
 ITEMS = list("ABCDEF")
 KEY = "correct-horse-battery"
@@ -251,6 +252,17 @@ def test_to_be_stopped_at_once(folder):
         assert (process.returncode, err) == (0, "")
 
 
+def test_a_pause_before_the_end(folder):
+    """Whoever sends requests here can see that it is not ready, and has the time to send them elsewhere."""
+    with running(folder, "--drain", "1s") as (process, _, port):
+        until(lambda: can_answer(port), 60)
+        process.terminate()
+        until(lambda: ask(port, "GET", "/readyz", None)[0] == 503, 60)
+        assert ask(port, "POST", "/v1/rank", {"query": "q", "items": ITEMS})[0] == 200
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
 def test_one_process_has_the_file(folder):
     with running(folder) as (process, _, _):
         said = refusal(folder, store=f"sqlite:///{folder}/clickbandit.db")
@@ -268,13 +280,6 @@ def children(pid: int) -> list[int]:
             if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
                 found.append(int(child))
     return found
-
-
-def until(condition, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.05)
 
 
 def is_gone(pid: int) -> bool:
@@ -302,7 +307,7 @@ def workers(folder, postgres_server):
     store = new_schema(postgres_server)
     with running(folder, "--workers", "2", CLICKBANDIT_STORE=store) as (process, line, port):
         assert store not in line
-        until(lambda: len(children(process.pid)) == 2 and can_answer(port))
+        until(lambda: len(children(process.pid)) == 2 and can_answer(port), 60)
         yield process, port, store
 
 
@@ -317,8 +322,8 @@ def test_many_workers_are_one_service(workers):
         assert json.loads(answer)["results"][0]["verdict"] == "accepted"
     dead, survivor = children(process.pid)
     os.kill(dead, signal.SIGKILL)
-    until(lambda: is_gone(dead) and len(children(process.pid)) == 2)
-    until(lambda: can_answer(port))
+    until(lambda: is_gone(dead) and len(children(process.pid)) == 2, 60)
+    until(lambda: can_answer(port), 60)
     assert total(port, 'clickbandit_lists_total{source="policy"}') == 80
     assert total(port, 'clickbandit_events_total{verdict="accepted"}') == 40
     assert total(port, "clickbandit_impressions_total") == 40
@@ -340,4 +345,4 @@ def test_workers_end_with_the_process_that_started_them(workers):
     process, _, _ = workers
     ends = children(process.pid)
     process.kill()
-    until(lambda: all(map(is_gone, ends)))
+    until(lambda: all(map(is_gone, ends)), 60)

@@ -72,7 +72,7 @@ class CutsTheLog(SqliteStore):
 
 
 class LatestSnapshot(SqliteStore):
-    def snapshot(self, query, *, oldest=False):
+    def snapshot(self, query, before=None):
         return super().snapshot(query)
 
 
@@ -99,7 +99,7 @@ class CountsTwice(SqliteStore):
         (LocksTooLittle, "the queries of the impressions"),
         (PrunesWhatIsPending, "rows pruned"),
         (CutsTheLog, "a query's log"),
-        (LatestSnapshot, "the oldest snapshot"),
+        (LatestSnapshot, "the snapshot before the latest"),
         (CountsTwice, "the totals"),
     ],
 )

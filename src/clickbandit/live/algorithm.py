@@ -1,6 +1,7 @@
 """A policy, ready to run live: its functions, compiled once when the ranker starts."""
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,36 @@ from clickbandit.live.kernels import unknown
 from clickbandit.policies.base import Policy, parse_policy
 
 _TRIAL_HORIZON = 1000
+_TRIAL_ITEMS = 11
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    """Whether a value may stand where the first state has `expected`. Rows that are none at first may be added."""
+    if isinstance(expected, np.ndarray):
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == expected.dtype
+            and value.ndim == expected.ndim
+            and all(n == m or m == 0 for n, m in zip(value.shape, expected.shape, strict=True))
+        )
+    if isinstance(expected, int | np.integer):
+        return bool(value == expected)
+    return isinstance(value, (type(expected), float))
+
+
+def _is_order(value: Any, n_items: int) -> bool:
+    return (
+        value.shape == (n_items,)
+        and value.dtype.kind == "i"
+        and sorted(value.tolist()) == list(range(n_items))
+    )
 
 
 class Algorithm:
     """What a learner calls: the kernels of a policy, and the optional functions that it has."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, known: dict[Any, Any]) -> None:
+        """`known` has the machine code of policies that differ in their settings alone."""
         if policy.needs:
             settable = all(hasattr(policy, name) for name in policy.needs)
             raise InputError(
@@ -29,13 +54,15 @@ class Algorithm:
         self.name = str(policy)
         algorithm, live = policy.algorithm, policy.live
         propensity = live.propensity or unknown
-        kernels = specialise(
-            "clickbandit.live.kernels",
-            compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
-            sources=[algorithm.init],
-            policy=vars(algorithm),
-            propensity={"propensity": propensity},
-        )
+        kernels = known.get((algorithm, propensity))
+        if kernels is None:
+            kernels = known[algorithm, propensity] = specialise(
+                "clickbandit.live.kernels",
+                compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
+                sources=[algorithm.init],
+                policy=vars(algorithm),
+                propensity={"propensity": propensity},
+            )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
         self.states_chances = live.propensity is not None
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
@@ -46,6 +73,22 @@ class Algorithm:
         """The state before the first list."""
         return self.policy.start(n_items, n_positions, horizon=horizon)
 
+    @lru_cache(1000)  # noqa: B019  # an algorithm lives as long as the process
+    def size(self, n_items: int, n_positions: int, horizon: int) -> int:
+        """How many bytes the state of a query takes."""
+        state = self.start(n_items, n_positions, horizon)
+        return sum(value.nbytes for value in state if isinstance(value, np.ndarray))
+
+    def restore(self, values: Sequence[Any], n_items: int, n_positions: int, horizon: int) -> Any:
+        """A state of these values, if it can be one: kernels do not check bounds, and would crash the process."""
+        fresh = self.start(n_items, n_positions, horizon)
+        if len(values) != len(fresh):
+            raise InputError(f"{self.name}: its state has {len(fresh)} fields now, found {len(values)}")
+        for name, value, expected in zip(fresh._fields, values, fresh, strict=True):
+            if not _fits(value, expected) or (name in self._orders and not _is_order(value, n_items)):
+                raise ValueError(f"{name} of {self.name} cannot be {str(value)[:100]}")
+        return type(fresh)(*values)
+
     @cached_property
     def divides(self) -> bool:
         """Whether it ever divides the items into groups, eliminates any or settles: what histories and rules go by."""
@@ -55,8 +98,17 @@ class Algorithm:
         )
 
     @cached_property
-    def state_class(self) -> Any:
-        return type(self.start(1, 1, _TRIAL_HORIZON))
+    def _orders(self) -> frozenset[str]:
+        """The fields that hold every item once."""
+        try:
+            first = self.start(_TRIAL_ITEMS, 2, _TRIAL_HORIZON)
+        except InputError:  # its settings are for a number of items
+            return frozenset()
+        return frozenset(
+            name
+            for name, value in zip(first._fields, first, strict=True)
+            if isinstance(value, np.ndarray) and _is_order(value, _TRIAL_ITEMS)
+        )
 
     def warm_up(self) -> None:
         """Compile, or load what was compiled, and say in one sentence if the policy cannot run."""
@@ -81,6 +133,7 @@ class Algorithms:
 
     def __init__(self) -> None:
         self._known: dict[str, Algorithm] = {}
+        self._kernels: dict[Any, Any] = {}
 
     def add(self, policy: Policy | str) -> Algorithm:
         """A policy that is ready to run; compiled now if it was not."""
@@ -90,7 +143,7 @@ class Algorithms:
             policy = parse_policy(policy)
         name = str(policy)
         if name not in self._known:
-            algorithm = Algorithm(policy)
+            algorithm = Algorithm(policy, self._kernels)
             algorithm.warm_up()
             self._known[name] = algorithm
         return self._known[name]

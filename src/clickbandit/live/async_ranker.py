@@ -1,16 +1,17 @@
 """The ranker for asyncio."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from clickbandit.live.engine import Operation
+from clickbandit.live.answers import Operation
 from clickbandit.live.methods import RankerMethods, resolve
-from clickbandit.live.requests import Request
+from clickbandit.live.requests import Request, new_id, rank_request
 from clickbandit.live.settings import RankerSettings, by_keywords
 from clickbandit.live.stores.contract import Store
+from clickbandit.live.values import Shown
 
 T = TypeVar("T")
 
@@ -25,6 +26,21 @@ class AsyncRanker(RankerMethods):
     def __init__(self, store: str | Store, settings: RankerSettings) -> None:
         super().__init__(store, settings)
         self._sinks: dict[asyncio.AbstractEventLoop, _LoopSink] = {}
+
+    def given_order(
+        self,
+        query: str,
+        items: Sequence[str],
+        *,
+        positions: int | None = None,
+        id: str | None = None,
+        pinned: Mapping[str, int] | None = None,
+        excluded: Collection[str] = (),
+        user: str | None = None,
+    ) -> Shown:
+        """What `rank` gives when the store fails, at once."""
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
+        return self._engine.given_order(request)
 
     async def _do(self, request: Request) -> Any:
         loop = asyncio.get_running_loop()

@@ -3,7 +3,8 @@
 import json
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
@@ -18,15 +19,17 @@ from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
     Click,
     Clicks,
+    DeleteRequest,
     DetailRequest,
-    FlushRequest,
+    ForgetRequest,
     FreezeRequest,
-    PingRequest,
+    InUse,
+    QuerySettings,
     RankRequest,
     Request,
     ResetRequest,
     SettleRequest,
-    VerifyRequest,
+    StateRequest,
     VoidRequest,
     arrange,
 )
@@ -42,6 +45,7 @@ from clickbandit.live.stores.contract import (
     VOID,
     EventRow,
     ImpressionRow,
+    NewQuery,
     QueryRow,
 )
 from clickbandit.live.transaction import Transaction
@@ -83,9 +87,13 @@ class Batch(Transaction):
                 return self._reset(request)
             case DetailRequest(query):
                 return self._detail(self._query(query))
-            case VerifyRequest(query):
-                return self._verify(self._query(query))
-            case PingRequest() | FlushRequest():
+            case StateRequest():
+                return self._state(request)
+            case DeleteRequest(query):  # the engine does it, in a transaction of its own
+                return self._query(query).impressions
+            case ForgetRequest(user):
+                return self._forget(user)
+            case _:
                 return None
 
     # --- rank -----------------------------------------------------------------------------------------------
@@ -121,6 +129,7 @@ class Batch(Transaction):
             body=request.body,
             propensities=propensities,
             learning=learning,
+            user=request.user,
         )
         self._new.append(impression)
         self.impressions[impression.id] = impression
@@ -150,7 +159,7 @@ class Batch(Transaction):
         if row.frozen is not None:
             return FROZEN, arrange([*json.loads(row.frozen), *items], request, row.positions), None, None
         learner = self.learner(row)
-        if learner.generation == 0:
+        if not learner.items:
             change: Start | Items | None = Start(
                 row.policy, row.positions, row.horizon, self.settings.seed, list(items)
             )
@@ -238,6 +247,24 @@ class Batch(Transaction):
         shown = json.loads(impression.items)
         clicked = tuple(item for k, item in enumerate(shown) if impression.clicks >> k & 1)
         return Settlement(id, OUTCOMES[outcome], clicked)
+
+    def _forget(self, user: str) -> int:
+        """Delete what is known of a user's impressions; how many these were.
+
+        The log has their lists and clicks too: it now starts from what was learned until here.
+        """
+        found = [impression for impression in self.impressions.values() if impression.user == user]
+        for impression in found:
+            if impression.outcome == PENDING:
+                self._finish(impression, VOID)
+            if impression.learning is not None:
+                row = self._by_id[impression.query]
+                with suppress(LearnerError):  # there is nothing then that could be kept
+                    self.learner(row)
+                    self._replaced.add(row.id)
+                    self._changed(row)
+            self._forgotten.append(impression.id)
+        return len(found)
 
     def _finish(self, impression: ImpressionRow, outcome: int) -> None:
         row = self._by_id[impression.query]
@@ -331,10 +358,26 @@ class Batch(Transaction):
             holdout=holdout(row),
         )
 
-    def _verify(self, row: QueryRow) -> bool:
-        """Whether the log from its beginning gives the same bytes as the learner that is in use."""
-        replayed = self.learners.load(row, self._pending(row), whole=True)
-        return replayed.to_bytes() == self.learner(row).to_bytes()
+    def _state(self, request: StateRequest) -> InUse | None:
+        row = self._query(request.query)
+        if request.in_memory and self.learners.get(row.id) is None:
+            return None
+        learner = self.learner(row)
+        return InUse(row.id, row.number, learner.to_bytes(), row.id not in self._replaced)
+
+
+def new_queries(requests: Iterable[Request], defaults: QuerySettings, now: int) -> list[NewQuery]:
+    """The queries that these requests are about, should they be new."""
+    new = {}
+    for request in requests:
+        if isinstance(request, RankRequest):
+            positions = request.positions or defaults.positions
+            new[request.query] = NewQuery(
+                request.query, defaults.policy, positions, defaults.horizon, None, now
+            )
+        elif isinstance(request, ResetRequest):
+            new[request.query] = NewQuery(request.query, *request.settings, now)
+    return list(new.values())
 
 
 def _written(learner: Learner) -> bytes:

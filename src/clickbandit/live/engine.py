@@ -9,32 +9,33 @@ all the same, that impression is void.
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.batch import Batch
+from clickbandit.live.answers import Counts, Operation, deliver
+from clickbandit.live.batch import Batch, new_queries
+from clickbandit.live.clock import Clock
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
-    Click,
     Clicks,
+    DeleteRequest,
     FlushRequest,
-    PingRequest,
+    ForgetRequest,
     QuerySettings,
     RankRequest,
     Request,
-    ResetRequest,
-    SettleRequest,
-    VoidRequest,
     arrange,
+    concerns,
+    new_id,
 )
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import NewQuery, QueryRow, Store
-from clickbandit.live.values import Closed, EventVerdict, Shown, Source, StoreError, Verdict
+from clickbandit.live.stores.contract import QueryRow, Store
+from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
@@ -48,50 +49,46 @@ _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
 _PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
+_IDLE_QUERY = 3_600_000
+"""Milliseconds after which a query that learned nothing may have to make room."""
+MAX_FORGOTTEN = 1000
+"""Impressions of a user that are forgotten at once."""
 _ATTEMPTS = 3
+_PROBE_PAUSE = 0.25
+"""Seconds between two looks whether the store works again."""
 
 log = logging.getLogger("clickbandit.live")
-
-Sink = Callable[[list[tuple[Any, Any]]], None]
-"""Takes pairs of a future and its result, which is an exception if the operation failed."""
-
-
-class Operation(NamedTuple):
-    """Something to do, and where to say that it is done."""
-
-    request: Request
-    future: Any
-    sink: Sink
-
-
-class Counts:
-    """What happened since the ranker was started."""
-
-    def __init__(self) -> None:
-        self.ranked: Counter[Source] = Counter()
-        self.events: Counter[EventVerdict] = Counter()
-        self.failures = 0
-        self.pruned = 0
-        self.batches = 0
-        self.operations = 0
 
 
 class Engine:
     """Serves one store with one thread."""
 
     def __init__(
-        self, store: Store, algorithms: Algorithms, of_new_queries: QuerySettings, settings: RankerSettings
+        self,
+        store: Store,
+        algorithms: Algorithms,
+        of_new_queries: QuerySettings,
+        settings: RankerSettings,
+        load_policies: Callable[[], None],
     ) -> None:
         self.counts = Counts()
         self._store = store
         self._settings = settings
         self._of_new_queries = of_new_queries
         self._patience = settings.patience_ms / 1000
-        self._clock = settings.clock or time.time
-        self._now = 0
-        self._learners = Learners(store, algorithms, settings.learners)
+        self.clock = Clock(settings.clock or time.time, settings.clock or time.monotonic)
+        self._now = self.clock.now()
+        self._gap = 0
+        """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
+        self.learners = Learners(store, algorithms, settings.learners, settings.memory * 2**20)
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
+        self._full = False
+        """Whether there were as many queries as there may be."""
+        self._load_policies = load_policies
+        self._loaded = False
+        self._down: StoreError | None = None
+        """Why the store does not work, if it does not: then everything is answered at once, without it."""
         self._disowned: set[str] = set()
         """Impressions that were answered with the given order, but may be stored with another."""
         self._given_up: deque[str] = deque()
@@ -101,6 +98,11 @@ class Engine:
         self._prune_at = 0.0
         self._closing = False
         self._gate = threading.Lock()
+        try:
+            self._load()
+        except StoreError as error:  # it is not there yet
+            log.error("the store does not work: %s", error)
+            self._down = error
         self._thread = threading.Thread(target=self._work, name="clickbandit-live", daemon=True)
         self._thread.start()
         self._stopped = threading.Event()
@@ -111,10 +113,13 @@ class Engine:
 
     def submit(self, operation: Operation) -> None:
         """Have something done."""
+        down = self._down
         if self._queue.qsize() >= MAX_WAITING:
-            refusal = self._refusal(operation.request, StoreError("too many operations are waiting"))
-            self._count([refusal])
-            self._deliver([operation], [refusal])
+            down = StoreError("too many operations are waiting")
+        if down is not None and not self._closing:
+            refusal = self._refusal(operation.request, down)
+            self.counts.add([refusal])
+            deliver([operation], [refusal])
             return
         with self._gate:
             if self._closing:
@@ -124,14 +129,6 @@ class Engine:
     @property
     def waiting(self) -> int:
         return self._queue.qsize()
-
-    @property
-    def n_learners(self) -> int:
-        return len(self._learners)
-
-    @property
-    def n_loaded(self) -> int:
-        return self._learners.n_loaded
 
     def close(self) -> None:
         """Do what was asked so far, and stop."""
@@ -148,7 +145,10 @@ class Engine:
     def _work(self) -> None:
         open_ = True
         while open_:
-            operations, open_ = self._take()
+            if self._down is not None:
+                open_ = self._wait_for_store()
+                continue
+            operations, open_ = self._take(0 if self._more_due else _IDLE)
             self._batch = (time.monotonic(), operations)
             try:
                 self._serve(operations)
@@ -156,14 +156,46 @@ class Engine:
                 log.exception("a batch failed for an unknown reason")
                 self._fail(operations, StoreError("the ranker failed"))
             self._batch = (0.0, [])
-            self._prune()
+            if self._down is None:
+                self._prune()
 
-    def _take(self) -> tuple[list[Operation], bool]:
+    def _load(self) -> None:
+        """What is to be known of a store when it is first there."""
+        self._load_policies()
+        latest = self._store.latest()
+        self._gap = 0 if latest is None else max(self._now - latest, 0)
+        self._loaded = True
+
+    def _wait_for_store(self) -> bool:
+        """Answer who has waited, and see whether the store works again; whether more may come."""
+        operations, open_ = self._take(_PROBE_PAUSE)
+        assert self._down is not None
+        if operations:
+            self._refuse(operations, self._down)
+        self._probe()
+        return open_
+
+    def _probe(self) -> None:
+        """See whether the store works."""
+        try:
+            self._store.probe()
+            if not self._loaded:
+                self._load()
+            if self._down is not None:
+                log.warning("the store works")
+            self._down = None
+        except StoreError as error:
+            self._store.rollback()
+            if str(error) != str(self._down):
+                log.error("the store does not work: %s", error)
+            self._down = error
+
+    def _take(self, wait: float) -> tuple[list[Operation], bool]:
         """What waits, but not too much of it; and whether more may come."""
         operations: list[Operation] = []
         events = 0
         try:
-            operation = self._queue.get(timeout=0 if self._more_due else _IDLE)
+            operation = self._queue.get(timeout=wait)
             while operation is not None:
                 operations.append(operation)
                 if isinstance(operation.request, Clicks):
@@ -194,14 +226,16 @@ class Engine:
                     if not isinstance(operation.request, FlushRequest)
                 ]
                 operations, results = [operation for operation, _ in done], [result for _, result in done]
-            self._count(results)
-            self._deliver(operations, results)
+            self._down = None  # should the watchman have thought otherwise
+            self._delete(operations, results)
+            self.counts.add(results)
+            deliver(operations, results)
             return
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
         """Do all of it in one transaction; a result or an exception for each."""
         store = self._store
-        now = self._now = max(self._now, int(self._clock() * 1000))
+        now = self._now = self.clock.now()
         touched: Collection[QueryRow] = ()
         committing = False
         while self._given_up:
@@ -209,11 +243,14 @@ class Engine:
         try:
             store.begin()
             due = store.due(now, _MAX_DUE)
-            names, ids, keys = _concerns(requests)
-            new = self._new_queries(requests, now)
+            names, ids, keys = concerns(requests)
+            for request in requests:
+                if isinstance(request, ForgetRequest):
+                    ids.update(store.of_user(request.user, MAX_FORGOTTEN))
+            new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
-            batch = Batch(store, locked, self._settings, self._learners, now)
+            batch = Batch(store, locked, self._settings, self.learners, now)
             batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
                 batch.disown(id)
@@ -227,16 +264,19 @@ class Engine:
                 store.commit()
             else:
                 store.rollback()
+                for row in touched:
+                    if row.number == 0:  # it may have been made here, and another may get its id
+                        self.learners.forget(row.id)
         except BaseException:
             store.rollback()
             if committing:  # who knows: these were answered otherwise than they may have been stored
                 self._disowned.update(request.id for request in requests if isinstance(request, RankRequest))
             for row in touched:
-                self._learners.forget(row.id)
+                self.learners.forget(row.id)
             raise
         self._disowned.clear()
         self._more_due = len(due) == _MAX_DUE
-        self._learners.used(touched)
+        self.learners.used(touched)
         self.counts.batches += 1
         self.counts.operations += len(requests)
         return results
@@ -246,6 +286,9 @@ class Engine:
             return batch.execute(request)
         except StoreError:
             raise
+        except LimitReached as error:
+            self._full = True
+            return self._given_order(request) if isinstance(request, RankRequest) else error
         except InputError as error:
             return error
         except LearnerError as error:
@@ -256,27 +299,30 @@ class Engine:
             self.counts.failures += 1
             return self._refusal(request, StoreError(f"{type(error).__name__}: {error}"))
 
-    def _new_queries(self, requests: Iterable[Request], now: int) -> list[NewQuery]:
-        """The queries that these requests are about, should they be new."""
-        new = {}
-        defaults = self._of_new_queries
-        for request in requests:
-            if isinstance(request, RankRequest):
-                positions = request.positions or defaults.positions
-                new[request.query] = NewQuery(
-                    request.query, defaults.policy, positions, defaults.horizon, None, now
-                )
-            elif isinstance(request, ResetRequest):
-                new[request.query] = NewQuery(request.query, *request.settings, now)
-        return list(new.values())
+    def _delete(self, operations: Sequence[Operation], results: list[Any]) -> None:
+        """Delete queries, after all that was asked about them before; what fails is the result then."""
+        for k, operation in enumerate(operations):
+            if isinstance(operation.request, DeleteRequest) and not isinstance(results[k], Exception):
+                try:
+                    id = self._store.delete(operation.request.query)
+                except StoreError as error:
+                    self._store.rollback()
+                    results[k] = error
+                else:
+                    self.learners.forget(-1 if id is None else id)
 
     def _prune(self) -> None:
-        """Forget what is old, a little at a time."""
+        """Forget what is old, a little at a time, and queries of no use if there are too many."""
         if time.monotonic() < self._prune_at:
             return
         found = 0
         try:
-            found = self._store.prune(self._now - self._settings.retention_ms, _PRUNE_ROWS)
+            if self._full:
+                self._full = False
+                for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
+                    self.learners.forget(id)
+            # had the machine's clock been set years ahead before the start, all would seem old
+            found = self._store.prune(self._now - self._gap - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found
         except StoreError:
             self._store.rollback()
@@ -307,25 +353,40 @@ class Engine:
                     left.append(queued)
             for other in left:
                 self._queue.put(other)
+            self._down = StoreError("the store does not answer")
             if waiting:
-                self._fail(waiting, StoreError("the store does not answer"))
+                self._refuse(waiting, self._down)
 
     # --- answers --------------------------------------------------------------------------------------------
 
     def _fail(self, operations: list[Operation], error: StoreError) -> None:
+        """From now on answer at once, unless the store works all the same."""
+        self._down = error
+        self._probe()
+        self._refuse(operations, error)
+
+    def _refuse(self, operations: list[Operation], error: StoreError) -> None:
         log.error("a batch of %d operations failed: %s", len(operations), error)
         self.counts.failures += 1
         results = [self._refusal(operation.request, error) for operation in operations]
-        self._count(results)
-        self._deliver(operations, results)
+        self.counts.add(results)
+        deliver(operations, results)
+
+    def given_order(self, request: RankRequest) -> Shown:
+        """A list without the store, from any thread."""
+        shown = self._given_order(request)
+        self.counts.add([shown])
+        return shown
 
     def _refusal(self, request: Request, error: StoreError) -> Any:
         """What to say when nothing was done: to those who want a list, the order given."""
-        if not isinstance(request, RankRequest):
-            return error
+        return self._given_order(request) if isinstance(request, RankRequest) else error
+
+    def _given_order(self, request: RankRequest) -> Shown:
+        """It has an id of its own, for under the one that was given another list may be stored."""
         shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
         return Shown(
-            request.id,
+            new_id(self._now / 1000),
             request.query,
             tuple(shown),
             (1.0,) * len(shown),
@@ -333,44 +394,3 @@ class Engine:
             "fallback",
             datetime.fromtimestamp(self._now / 1000, UTC),
         )
-
-    def _count(self, results: Iterable[Any]) -> None:
-        for result in results:
-            if isinstance(result, Shown):
-                self.counts.ranked[result.source] += 1
-            elif isinstance(result, list):
-                for verdict in result:
-                    if isinstance(verdict, Verdict):
-                        self.counts.events[verdict.verdict] += 1
-
-    def _deliver(self, operations: Sequence[Operation], results: Sequence[Any]) -> None:
-        sinks: dict[Sink, list[tuple[Any, Any]]] = {}
-        for operation, result in zip(operations, results, strict=True):
-            sinks.setdefault(operation.sink, []).append((operation.future, result))
-        for sink, pairs in sinks.items():
-            try:
-                sink(pairs)
-            except RuntimeError:  # an event loop that was closed: nobody waits any more
-                log.warning("%d answers found nobody who waits for them", len(pairs))
-
-
-def _concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
-    """The queries, impressions and events that a batch is about."""
-    names: set[str] = set()
-    ids: set[str] = set()
-    keys: list[str] = []
-    for request in requests:
-        if isinstance(request, RankRequest):
-            names.add(request.query)
-            if not request.is_new:
-                ids.add(request.id)
-        elif isinstance(request, Clicks):
-            for event in request.events:
-                if isinstance(event, Click):
-                    ids.add(event.impression)
-                    keys.append(event.key)
-        elif isinstance(request, SettleRequest | VoidRequest):
-            ids.add(request.id)
-        elif not isinstance(request, PingRequest | FlushRequest):
-            names.add(request.query)
-    return names, ids, keys

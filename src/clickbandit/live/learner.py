@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
-from clickbandit.live.records import Items, Rank, Record, Settle, Start, Void
+from clickbandit.live.records import Damaged, Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.values import MAX_ITEMS
 from clickbandit.policies.propensities import by_draws, copy_of
 from clickbandit.randomness import generators
@@ -96,12 +97,18 @@ class Learner:
         self.look_at = 0
 
     @classmethod
-    def blank(cls, query: str, algorithms: Algorithms, number: int, generation: int) -> "Learner":
-        """One that knows nothing, in place of one that cannot be loaded: it is to be started again."""
+    def blank(cls, query: str, algorithm: Algorithm, algorithms: Algorithms) -> "Learner":
+        """One that knows nothing and has no items, to be started again."""
         self = cls(query, algorithms)
+        self.algorithm = algorithm
+        self._make_room()
+        return self
+
+    def take_over(self, number: int, generation: int) -> None:
+        """Stand in the place of another learner, whose lists this one does not know."""
         self.number, self.generation = number, generation
         self.version = number  # at least as much as any of the other's
-        return self
+        self.changes = []
 
     # --- what changes it ------------------------------------------------------------------------------------
 
@@ -119,9 +126,27 @@ class Learner:
             case Items():
                 self.change(record)
 
-    def replay(self, log: bytes) -> None:
-        for record in records.read(log):
+    def replay(self, log: bytes, last: int | None = None, until: int | None = None) -> None:
+        """Do what records say, the last of which must have the number `last`, but none after the number `until`."""
+        found = list(records.read(log))
+        if last is not None and self.number + len(found) != last:
+            raise Damaged(f"record {self.number + 1} must come next, found {last - len(found) + 1} to {last}")
+        for record in found if until is None else found[: until - self.number]:
+            if isinstance(record, Settle | Void):
+                self._check(record)
             self.apply(record)
+
+    def _check(self, record: Settle | Void) -> None:
+        """Refuse a list that this learner cannot have made: kernels do not check bounds."""
+        lowest = 0 if isinstance(record, Settle) else -1
+        shown = record.ranking.tolist()
+        if (
+            len(shown) != len(self.ranking)
+            or len(record.memo) != len(self.memo)
+            or min(shown) < lowest
+            or max(shown) >= len(self.items)
+        ):
+            raise Damaged(f"record {self.number + 1} has a list of {shown} among {len(self.items)} items")
 
     def rank(self, draws: int = 0) -> None:
         """Make a list: `ranking`, `memo`, `chances` and `errors` are its own until the next one.
@@ -341,6 +366,16 @@ class Learner:
 
     @classmethod
     def from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
+        """As it was written; a `Damaged` if there can be no such learner."""
+        try:
+            return cls._from_bytes(query, algorithms, snapshot)
+        except (ValueError, TypeError, KeyError, AttributeError, struct.error) as error:
+            if isinstance(error, InputError):
+                raise  # the policy is gone, say
+            raise Damaged(f"a snapshot cannot be read: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
         (length,) = _HEAD.unpack_from(snapshot)
         at = _HEAD.size + length
         header = json.loads(snapshot[_HEAD.size : at])
@@ -360,7 +395,7 @@ class Learner:
                     at += values[-1].nbytes
                 else:
                     values.append(value)
-            self.state = self.algorithm.state_class(*values)
+            self.state = self.algorithm.restore(values, len(self.items), self.shown, self.horizon)
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]
             self.rng = np.random.Generator(bit_generator)

@@ -1,28 +1,44 @@
 """The learners of all queries: those in memory, brought up to date, and the others from the store."""
 
+import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
-from clickbandit.live.stores.contract import QueryRow, Store
+from clickbandit.live.records import Damaged
+from clickbandit.live.stores.contract import LogRow, QueryRow, Snapshot, Store, checksum
 from clickbandit.live.values import StoreError
+
+_OVERHEAD = 8000
+"""Bytes of a learner besides its state, about."""
+_SHARE = 8
+"""So many of the largest learners must fit in memory."""
+
+log = logging.getLogger("clickbandit.live")
 
 
 class LearnerError(Exception):
-    """What was learned about a query cannot be used: its policy failed or is gone, or its log is damaged."""
+    """What was learned about a query cannot be used: its policy failed or is gone."""
 
 
 class Learners:
-    """Keeps in memory those that were used last, at most `max_learners` of them."""
+    """Keeps in memory those that were used last, at most so many, with at most so many bytes."""
 
-    def __init__(self, store: Store, algorithms: Algorithms, max_learners: int) -> None:
+    def __init__(self, store: Store, algorithms: Algorithms, max_learners: int, max_bytes: int) -> None:
         self._store = store
         self._algorithms = algorithms
         self._max = max_learners
+        self._max_bytes = max_bytes
         self._known: OrderedDict[int, Learner] = OrderedDict()
+        self._bytes: dict[int, int] = {}
+        self.n_bytes = 0
+        """About how many these take."""
         self.n_loaded = 0
         """How many were read from the store."""
+        self.n_damaged = 0
+        """How many snapshots and logs were found damaged."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -33,17 +49,33 @@ class Learners:
     def forget(self, query: int) -> None:
         """It may be half changed: it is to be made anew from the store."""
         self._known.pop(query, None)
+        self.n_bytes -= self._bytes.pop(query, 0)
 
     def clear(self) -> None:
-        self._known.clear()
+        for query in list(self._known):
+            self.forget(query)
+
+    def check_size(self, row: QueryRow, n_items: int) -> None:
+        """Refuse items that would make a query's state so large that few of them could be kept."""
+        size = self._algorithms.add(row.policy).size(n_items, min(row.positions, n_items), row.horizon)
+        most = self._max_bytes // _SHARE
+        if size > most:
+            raise LearnerError(
+                f"what {row.policy} learns about {n_items:,} items takes {size / 2**20:,.1f} MiB, and the most for "
+                f"query {row.name!r} is {most / 2**20:,.1f}: choose another policy, give fewer items, or more memory"
+            )
 
     def used(self, rows: Iterable[QueryRow]) -> None:
         """Keep these, and let go of those that were not used for longest."""
         for row in rows:
-            if row.id in self._known:
+            learner = self._known.get(row.id)
+            if learner is not None:
                 self._known.move_to_end(row.id)
-        while len(self._known) > self._max:
-            self._known.popitem(last=False)
+                size = learner.size + _OVERHEAD
+                self.n_bytes += size - self._bytes.get(row.id, 0)
+                self._bytes[row.id] = size
+        while len(self._known) > self._max or self.n_bytes > self._max_bytes:
+            self.forget(next(iter(self._known)))
 
     def at(self, row: QueryRow, pending: Iterable[bytes]) -> Learner:
         """A query's learner as of its last record; those that are not stored yet are `pending`."""
@@ -51,7 +83,7 @@ class Learners:
         if learner is None or learner.number != row.number:
             try:
                 learner = self.load(row, pending)
-            except StoreError:
+            except (StoreError, Damaged):
                 raise
             except Exception as error:  # its policy is a file that is gone, say, or has another state now
                 raise LearnerError(
@@ -63,34 +95,96 @@ class Learners:
 
     def blank(self, row: QueryRow) -> Learner:
         """One that knows nothing, in the place of one that cannot be loaded."""
-        learner = Learner.blank(row.name, self._algorithms, row.number, row.generation)
-        self._known[row.id] = learner
+        learner = self._known[row.id] = Learner.blank(
+            row.name, self._algorithms.add(row.policy), self._algorithms
+        )
+        learner.take_over(row.number, row.generation)
         return learner
 
-    def load(self, row: QueryRow, pending: Iterable[bytes], *, whole: bool = False) -> Learner:
-        """A learner as of a query's last record: what is in memory, or a snapshot, and the records after it.
+    def load(self, row: QueryRow, pending: Iterable[bytes]) -> Learner:
+        """A learner as of a query's last record: what is in memory, or else a snapshot, and the records after it.
 
-        With `whole` from the beginning of the log.
+        Where the last snapshot is damaged, or what comes after it, the one before it is next.
         """
-        learner = None if whole else self._known.get(row.id)
+        learner = self._known.get(row.id)
         if learner is not None:
             try:
                 return self._replay(learner, row, pending)
             except Exception:  # it is behind by more than the log has, or a policy left it half changed
                 self.forget(row.id)
         self.n_loaded += 1
-        snapshot = self._store.snapshot(row.id, oldest=whole)
-        if snapshot is None:
+        damage: Damaged | None = None
+        for snapshot in self._starts(row):
+            try:
+                learner = restore(row.name, self._algorithms, snapshot)
+                return self._replay(learner, row, pending)
+            except Damaged as error:
+                self.found_damage(row.name, error)
+                damage = damage or error
+        assert damage is not None
+        raise damage
+
+    def salvage(self, row: QueryRow) -> Learner:
+        """What was learned before the damage, in the place of a learner that cannot be loaded."""
+        best = Learner(row.name, self._algorithms)
+        for snapshot in self._starts(row):
             learner = Learner(row.name, self._algorithms)
-        else:
-            learner = Learner.from_bytes(row.name, self._algorithms, snapshot.state)
-        return self._replay(learner, row, pending)
+            with suppress(Damaged):
+                learner = restore(row.name, self._algorithms, snapshot)
+                for entry in self._store.log(row.id, learner.number):
+                    replay(learner, entry)
+            if learner.number > best.number:
+                best = learner
+        if not best.items or (best.algorithm.name, best.positions, best.horizon) != (
+            row.policy,
+            row.positions,
+            row.horizon,
+        ):
+            return self.blank(row)
+        best.take_over(row.number, row.generation)
+        self._known[row.id] = best
+        return best
+
+    def found_damage(self, query: str, error: Exception) -> None:
+        self.n_damaged += 1
+        log.error("what is stored of query %r is damaged: %s", query, error)
+
+    def _starts(self, row: QueryRow) -> Iterator[Snapshot | None]:
+        """The snapshots of a query, the latest first, and then none: the log from its beginning."""
+        snapshot = self._store.snapshot(row.id)
+        while snapshot is not None:
+            yield snapshot
+            snapshot = self._store.snapshot(row.id, before=snapshot.number)
+        yield None
 
     def _replay(self, learner: Learner, row: QueryRow, pending: Iterable[bytes]) -> Learner:
         for entry in self._store.log(row.id, learner.number):
-            learner.replay(entry.records)
+            replay(learner, entry)
         for records in pending:
             learner.replay(records)
         if learner.number != row.number:
-            raise LearnerError(f"the log must go to record {row.number}, found {learner.number}")
+            raise Damaged(f"the log must go to record {row.number}, found {learner.number}")
         return learner
+
+
+def restore(query: str, algorithms: Algorithms, snapshot: Snapshot | None) -> Learner:
+    """A learner from a snapshot that is sound, or one that knows nothing yet."""
+    if snapshot is None:
+        return Learner(query, algorithms)
+    _check(snapshot, snapshot.state)
+    learner = Learner.from_bytes(query, algorithms, snapshot.state)
+    if learner.number != snapshot.number:
+        raise Damaged(f"the snapshot after record {snapshot.number} is one after record {learner.number}")
+    return learner
+
+
+def replay(learner: Learner, entry: LogRow, until: int | None = None) -> None:
+    """Do what a row of the log says, if it is sound and the next one."""
+    _check(entry, entry.records)
+    learner.replay(entry.records, entry.number, until)
+
+
+def _check(row: Snapshot | LogRow, written: bytes) -> None:
+    if row.checksum is not None and row.checksum != checksum(row.query, row.number, written):
+        kind = "snapshot after" if isinstance(row, Snapshot) else "row of the log up to"
+        raise Damaged(f"the {kind} record {row.number} is not what was written")

@@ -1,7 +1,6 @@
 """The methods of a ranker, once: `AsyncRanker` has them as they are, `Ranker` runs each to its end."""
 
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,23 +11,29 @@ from typing import Any, TypeVar, cast, get_args
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.answers import Operation
+from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.engine import Engine
 from clickbandit.live.requests import (
     Clicks,
+    DeleteRequest,
     DetailRequest,
     FlushRequest,
+    ForgetRequest,
     FreezeRequest,
+    InUse,
     PingRequest,
     QuerySettings,
     Request,
     ResetRequest,
     SettleRequest,
-    VerifyRequest,
+    StateRequest,
     VoidRequest,
     check_horizon,
     check_name,
     check_positions,
     click_request,
+    new_id,
     parse_duration,
     rank_request,
 )
@@ -81,16 +86,24 @@ class RankerMethods(ABC):
         policy = self._algorithms.add(settings.policy).name
         self._of_new_queries = QuerySettings(policy, settings.positions, settings.horizon, None)
         self._store = open_store(store) if isinstance(store, str) else store
+        self._engine = Engine(
+            self._store, self._algorithms, self._of_new_queries, settings, self._load_policies
+        )
+        self._closing = Lock()
+        self._closed = False
+        self._reader: Reader | None = None
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
+        self._rounds = Rounds(
+            self._algorithms, self._submit_read, self._submit, self._engine.learners.found_damage
+        )
+
+    def _load_policies(self) -> None:
+        """Compile what the queries in the store learn with, so that no request has to wait for it."""
         for name in self._store.policies():
             try:
                 self._algorithms.add(name)
             except InputError as error:
                 log.error("queries that learn with %s cannot be served: %s", name, error)
-        self._engine = Engine(self._store, self._algorithms, self._of_new_queries, settings)
-        self._closing = Lock()
-        self._closed = False
-        self._reader: Reader | None = None
-        self._readers = ThreadPoolExecutor(1, thread_name_prefix="clickbandit-live-reader")
 
     @abstractmethod
     async def _do(self, request: Request) -> Any:
@@ -113,16 +126,18 @@ class RankerMethods(ABC):
         id: str | None = None,
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
+        user: str | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from.
 
         `positions` may be given with the first request of a query. The same `id` again gives the same list, and with
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
-        not shown; such a list is not learned from unless the rules provably change nothing.
+        not shown; such a list is not learned from unless the rules provably change nothing. `user` says who sees it,
+        for `forget`.
         """
-        # an id begins with the time, so that new ones stand together on disk
-        new_id = f"{int(self._clock() * 1000):012x}{os.urandom(10).hex()}"
-        request = rank_request(query, items, positions, id, pinned, excluded, new_id)
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
+        if user is not None:
+            request = request._replace(user=check_name(user, "user"))
         return cast(Shown, await self._do(request))
 
     async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
@@ -200,9 +215,34 @@ class RankerMethods(ABC):
         )
         return cast(QuerySummary, await self._do(ResetRequest(query, settings)))
 
+    async def delete(self, query: str) -> int:
+        """Forget a query and everything about it: what was learned, and its impressions, this many."""
+        return cast(int, await self._do(DeleteRequest(_query_name(query))))
+
+    async def forget(self, user: str) -> int:
+        """Forget what a user was shown and clicked; how many impressions these were.
+
+        What was learned from them stays, without them: the log of each query then starts from there.
+        """
+        check_name(user, "user")
+        forgotten = 0
+        while (n := cast(int, await self._do(ForgetRequest(user)))) > 0:
+            forgotten += n
+        return forgotten
+
     async def verify(self, query: str) -> bool:
-        """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
-        return cast(bool, await self._do(VerifyRequest(_query_name(query))))
+        """Whether replaying the query's log gives exactly its snapshots and the state that is in use.
+
+        From the first record that is still there, and beside everything else that is asked.
+        """
+        in_use = cast(InUse, await self._do(StateRequest(_query_name(query))))
+        check = Check(query, self._algorithms, in_use.query, in_use)
+        verified = None
+        while verified is None:
+            verified = await self._read(check.step, False)
+        if check.damage is not None:
+            self._engine.learners.found_damage(query, check.damage)
+        return verified
 
     async def stats(self, *, flush: bool = True) -> Stats:
         """Counts of everything; with `flush` once all that is due has settled."""
@@ -222,11 +262,20 @@ class RankerMethods(ABC):
 
     # --- in the reader's thread -----------------------------------------------------------------------------
 
+    def _submit(self, request: Request) -> "Future[Any]":
+        """Have the engine do something, for a thread that waits."""
+        future: Future[Any] = Future()
+        self._engine.submit(Operation(request, future, resolve))
+        return future
+
+    def _submit_read(self, function: Callable[[Reader], T]) -> "Future[T]":
+        return self._readers.submit(lambda: function(self._open_reader()))
+
     async def _read(self, function: Callable[[Reader], T], flush: bool) -> T:
         """What a function finds in the store, if it should after all that is due has settled."""
         if flush:
             await self._do(FlushRequest())
-        return await self._wait(self._readers.submit(lambda: function(self._open_reader())))
+        return await self._wait(self._submit_read(function))
 
     def _open_reader(self) -> Reader:
         if self._reader is None:
@@ -267,7 +316,7 @@ class RankerMethods(ABC):
         )
 
     def _stats(self, reader: Reader) -> Stats:
-        counts, totals = self._engine.counts, reader.totals()
+        counts, learners, totals = self._engine.counts, self._engine.learners, reader.totals()
         return Stats(
             *totals[:9],
             reader.states(),
@@ -278,13 +327,18 @@ class RankerMethods(ABC):
             failures=counts.failures,
             batches=counts.batches,
             operations=counts.operations,
-            loaded=self._engine.n_loaded,
-            learners=self._engine.n_learners,
+            loaded=learners.n_loaded,
+            checked=self._rounds.checked,
+            damaged=learners.n_damaged,
+            learners=len(learners),
+            learner_bytes=learners.n_bytes,
             waiting=self._engine.waiting,
+            clock_skew=self._engine.clock.skew,
         )
 
     def _close(self) -> None:
         with self._closing:
+            self._rounds.stop()
             self._engine.close()
             self._readers.shutdown(wait=True)
             if self._reader is not None:

@@ -6,8 +6,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from clickbandit.live.engine import Operation
-from clickbandit.live.methods import RankerMethods, resolve
+from clickbandit.live.methods import RankerMethods
 from clickbandit.live.requests import Request
 from clickbandit.live.settings import RankerSettings, by_keywords
 from clickbandit.live.stores.contract import Store
@@ -20,9 +19,7 @@ class _Blocking(RankerMethods):
     """Waits in the caller's thread, so that a method never pauses and one step brings it to its end."""
 
     async def _do(self, request: Request) -> Any:
-        future: Future[Any] = Future()
-        self._engine.submit(Operation(request, future, resolve))
-        return future.result()
+        return self._submit(request).result()
 
     async def _wait(self, future: "Future[T]") -> T:
         return future.result()
@@ -83,6 +80,8 @@ class Ranker:
     freeze = _blocking(RankerMethods.freeze)
     unfreeze = _blocking(RankerMethods.unfreeze)
     reset = _blocking(RankerMethods.reset)
+    delete = _blocking(RankerMethods.delete)
+    forget = _blocking(RankerMethods.forget)
     verify = _blocking(RankerMethods.verify)
     stats = _blocking(RankerMethods.stats)
     operations = _blocking(RankerMethods.operations)

@@ -19,6 +19,11 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 
+
+class Damaged(Exception):
+    """What was stored is not what was written."""
+
+
 RANK = b"\x01"
 _RANK, _SETTLE, _VOID, _START, _ITEMS = range(1, 6)
 _SETTLE_HEAD = struct.Struct("<BBHQ")
@@ -82,7 +87,14 @@ def text(record: Start | Items) -> bytes:
 
 
 def read(log: bytes) -> Iterator[Record]:
-    """The records in a row of the log."""
+    """The records in a row of the log; a `Damaged` if it cannot be one."""
+    try:
+        yield from _read(log)
+    except (ValueError, TypeError, struct.error) as error:
+        raise Damaged(f"records cannot be read: {error}") from error
+
+
+def _read(log: bytes) -> Iterator[Record]:
     at = 0
     while at < len(log):
         kind = log[at]

@@ -2,8 +2,9 @@
 
 import json
 import math
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -47,6 +48,7 @@ class RankRequest(NamedTuple):
     pinned: dict[str, int]
     excluded: frozenset[str]
     body: bytes
+    user: str | None = None
 
 
 class Click(NamedTuple):
@@ -57,6 +59,11 @@ class Click(NamedTuple):
     key: str
     event_id: str | None
     timestamp: str | None
+
+
+def new_id(seconds: float) -> str:
+    """An id that nothing else has. It begins with the time, so that new ones stand together on disk."""
+    return f"{int(seconds * 1000):012x}{os.urandom(10).hex()}"
 
 
 def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
@@ -219,7 +226,7 @@ def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict
             if key.startswith(_DERIVED):
                 raise InputError("event_id must not begin with the character U+001F")
         return Click(impression, item, key, event_id, _check_time(timestamp))
-    except InputError as error:
+    except ValueError as error:  # an InputError, or a number that is too long to be said
         return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 
 
@@ -275,10 +282,36 @@ class DetailRequest(NamedTuple):
     query: str
 
 
-class VerifyRequest(NamedTuple):
-    """Does the log give what is in memory?"""
+class StateRequest(NamedTuple):
+    """What is in use for a query, to be compared with its log?"""
 
     query: str
+    in_memory: bool = False
+    """Whether to say so only if it is in memory."""
+
+
+class InUse(NamedTuple):
+    """The answer to that."""
+
+    query: int
+    """Its id."""
+    number: int
+    """Of the last record in it."""
+    state: bytes
+    sound: bool
+    """Whether it could be loaded; else it is what was left of it."""
+
+
+class DeleteRequest(NamedTuple):
+    """Forget a query and everything about it."""
+
+    query: str
+
+
+class ForgetRequest(NamedTuple):
+    """Forget what a user was shown and clicked."""
+
+    user: str
 
 
 class PingRequest(NamedTuple):
@@ -297,7 +330,31 @@ Request = (
     | FreezeRequest
     | ResetRequest
     | DetailRequest
-    | VerifyRequest
+    | StateRequest
+    | DeleteRequest
+    | ForgetRequest
     | PingRequest
     | FlushRequest
 )
+
+
+def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
+    """The queries, impressions and events that a batch is about."""
+    names: set[str] = set()
+    ids: set[str] = set()
+    keys: list[str] = []
+    for request in requests:
+        if isinstance(request, RankRequest):
+            names.add(request.query)
+            if not request.is_new:
+                ids.add(request.id)
+        elif isinstance(request, Clicks):
+            for event in request.events:
+                if isinstance(event, Click):
+                    ids.add(event.impression)
+                    keys.append(event.key)
+        elif isinstance(request, SettleRequest | VoidRequest):
+            ids.add(request.id)
+        elif not isinstance(request, PingRequest | FlushRequest | ForgetRequest):
+            names.add(request.query)
+    return names, ids, keys

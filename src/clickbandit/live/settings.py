@@ -82,6 +82,9 @@ class RankerSettings:
     )
     seed: int = field(default=0, metadata=about("Another seed shows other lists."))
     learners: int = field(default=10_000, metadata=about("Queries that are kept in memory."))
+    memory: int = field(
+        default=512, metadata=about("MiB of these queries' states; one that takes an eighth is not learned.")
+    )
     max_queries: int = field(default=1_000_000, metadata=about("Queries that there may be."))
     clock: Callable[[], float] | None = None
     """Gives the seconds since 1970; the machine's if None. Only a keyword argument."""
@@ -91,7 +94,7 @@ class RankerSettings:
         check_horizon(self.horizon)
         if not 0 <= self.holdout <= 1:
             raise InputError(f"holdout must be a share from 0 to 1, found {self.holdout!r}")
-        for name in ("grace", "learners", "max_queries"):
+        for name in ("grace", "learners", "memory", "max_queries"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, found {getattr(self, name)!r}")
         if self.propensity_draws < 0:
@@ -151,6 +154,10 @@ class ServiceSettings(RankerSettings):
             metavar="FILE",
         ),
     )
+    drain: str | float = field(
+        default=0,
+        metadata=about("How long to serve on after being told to stop, while /readyz says so.", TIME),
+    )
     insecure: bool = field(default=False, metadata=about("Serve other machines without API keys."))
     log_requests: bool = field(default=True, metadata=about("Log a line for each request."))
     log_queries: bool = field(
@@ -165,11 +172,16 @@ class ServiceSettings(RankerSettings):
             raise InputError(f"workers must be at least 1, found {self.workers}")
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise InputError(f"rate must be more than 0 requests a second, found {self.rate}")
+        parse_duration(self.drain, "drain")
         if self.workers > 1 and self.store.startswith("sqlite:"):
             raise InputError(
                 f"a SQLite store serves one worker, found {self.workers} workers: leave workers out, or name a store "
                 "postgresql://... for many"
             )
+
+    @cached_property
+    def drain_ms(self) -> int:
+        return parse_duration(self.drain, "drain")
 
 
 class Option(NamedTuple):

@@ -11,7 +11,7 @@ from clickbandit.live import records
 from clickbandit.live.history import History, Look
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import LearnerError, Learners
-from clickbandit.live.records import Items, Start
+from clickbandit.live.records import Damaged, Items, Start
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import (
     Changes,
@@ -22,6 +22,7 @@ from clickbandit.live.stores.contract import (
     QueryRow,
     Snapshot,
     Store,
+    checksum,
 )
 from clickbandit.live.values import Unknown
 
@@ -52,20 +53,25 @@ class Transaction:
         self._events: list[EventRow] = []
         self._log: dict[int, bytearray] = {}
         self._replaced: set[int] = set()
-        """Queries whose learner could not be loaded and was replaced."""
+        """Queries whose learner could not be loaded and was replaced: their log starts from a snapshot of this one."""
+        self._forgotten: list[str] = []
+        """Impressions that are to be deleted."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
     def changes(self) -> Changes:
         """All that is to be written."""
         snapshots = []
-        for query in self._log:
+        for query in self._log.keys() | self._replaced:
             row, learner = self._by_id[query], self.learners.get(query)
             if learner is None:
                 continue
             enough = max(_SNAPSHOT_RECORDS, learner.size // _SNAPSHOT_RECORDS)
-            if row.number - row.snapshot >= enough or query in self._replaced:
-                snapshots.append(Snapshot(query, row.number, learner.to_bytes(), self.now))
+            base = query in self._replaced
+            if row.number - row.snapshot >= enough or base:
+                state = learner.to_bytes()
+                sum_ = checksum(query, row.number, state)
+                snapshots.append(Snapshot(query, row.number, state, self.now, sum_, base))
                 row.snapshot = row.number
         histories = self._histories({snapshot.query for snapshot in snapshots})
         return Changes(
@@ -73,13 +79,15 @@ class Transaction:
             impressions=self._new,
             touched=list(self._touched.values()),
             events=self._events,
-            log=[
-                LogRow(query, self._by_id[query].number, bytes(written), self.now)
-                for query, written in self._log.items()
-            ],
+            log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],
             snapshots=snapshots,
             histories=histories,
+            forgotten=self._forgotten,
         )
+
+    def _log_row(self, query: int, written: bytes) -> LogRow:
+        number = self._by_id[query].number
+        return LogRow(query, number, written, self.now, checksum(query, number, written))
 
     def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
         """The histories of queries whose items were grouped anew, or that are to be counted again."""
@@ -121,8 +129,19 @@ class Transaction:
         return impression
 
     def learner(self, row: QueryRow) -> Learner:
-        """What is learned about a query, as of the last record of this transaction."""
-        return self.learners.at(row, self._pending(row))
+        """What is learned about a query, as of the last record of this transaction.
+
+        Where nothing that is stored leads there, because it is damaged, it is what was learned until then, and the
+        log starts from there.
+        """
+        try:
+            return self.learners.at(row, self._pending(row))
+        except Damaged as error:
+            log.error("query %r goes on from what is left of it: %s", row.name, error)
+            learner = self.learners.salvage(row)
+            self._replaced.add(row.id)
+            self._changed(row)
+            return learner
 
     def _pending(self, row: QueryRow) -> list[bytes]:
         """The records of this transaction."""
@@ -147,6 +166,12 @@ class Transaction:
             raise LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}") from error
 
     def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
+        if isinstance(record, Items):
+            n_items = len(learner.items) + len(record.new) - len(record.gone)
+        else:
+            n_items = len(record.items)
+        if n_items > len(learner.items):
+            self.learners.check_size(row, n_items)
         self._carefully(row, lambda: learner.apply(record))
         self._append(row, records.text(record))
         row.items = len(learner.items)

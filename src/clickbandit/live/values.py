@@ -57,6 +57,10 @@ class StoreError(Exception):
         """Whether to try again at once: the failure came of what others did at the same time."""
 
 
+class Unreachable(InputError):
+    """The store is not there, and may be there later."""
+
+
 class Closed(StoreError):
     """The ranker was closed."""
 
@@ -327,7 +331,15 @@ class Stats:
     """Operations in these."""
     loaded: int
     """Learners read from the store."""
+    checked: int
+    """Queries whose log was replayed in the background, to see that it gives what is in use."""
+    damaged: int
+    """Snapshots and logs that were found not to be what was written; the log says which."""
     learners: int
     """Learners in memory."""
+    learner_bytes: int
+    """About how many bytes these take."""
     waiting: int
     """Operations that wait for their batch."""
+    clock_skew: float
+    """Seconds by which the machine's clock is ahead of the ranker's, which does not jump."""

@@ -14,6 +14,7 @@ from clickbandit.live.stores.contract import (
     POLICY,
     QUERY_COLUMNS,
     SETTLED,
+    VOID,
     Changes,
     EventRow,
     ImpressionRow,
@@ -82,6 +83,10 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_rollback(store, filled)
     _check_ids(store, filled)
     _check_due(store, filled)
+    _expect(store.latest(), filled.impressions[-1].at, "when the last impression was shown")
+    store.probe()
+    _check_rows(store, filled)
+    _check_deletion(store, filled)
     _check_reader(reader, filled)
     return _check_prune(store, filled)
 
@@ -150,8 +155,8 @@ def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
         EventRow(f"e{k} '", f"i{k}", "é", 2000 + k, k == 3, None if k else "2024-05-01T12:00:00+00:00")
         for k in range(5)
     ]
-    log = [LogRow(row.id, n, bytes([n, 0, 255]), 1000 + n) for row in rows[:2] for n in (1, 4, 9)]
-    snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n) for n in (4, 9)]
+    log = [LogRow(row.id, n, bytes([n, 0, 255]), 1000 + n, 2**32 - n) for row in rows[:2] for n in (1, 4, 9)]
+    snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n, 2**32 - n) for n in (4, 9)]
     histories = {rows[0].id: b'{"frames": []}', rows[1].id: b"\x00\xff"}
     _lock(store, [row.name for row in rows])
     store.save(
@@ -182,7 +187,8 @@ def _check_learning(store: Store, filled: _Filled) -> None:
     _expect(list(store.log(second, 1)), filled.log[4:], "a query's log after record 1")
     _expect(list(store.log(third, 0)), [], "the log of a query without one")
     _expect(store.snapshot(first), filled.snapshots[-1], "the latest snapshot")
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the oldest snapshot")
+    before = filled.snapshots[-1].number
+    _expect(store.snapshot(first, before), filled.snapshots[0], "the snapshot before the latest")
     _expect(store.snapshot(second), None, "the snapshot of a query without one")
     for query in (first, second, third):
         _expect(store.history(query), filled.histories.get(query), "a query's history")
@@ -245,6 +251,41 @@ def _check_due(store: Store, filled: _Filled) -> None:
     _check_rows(store, filled)
 
 
+def _check_deletion(store: Store, filled: _Filled) -> None:
+    """Nothing of what is deleted is left, and all else."""
+    _expect(store.delete("missing"), None, "the id of a query that does not exist")
+    for name in ("deleted", "of no use", "in use"):
+        row = _lock(store, [name], new=[NewQuery(name, "random", 2, 10, None, 1)]).queries[name]
+        row.impressions, row.voided, row.updated = 1, 1, 50 if name != "in use" else 500
+        first = replace(filled.impressions[0], id=name, query=row.id, outcome=VOID, user="me")
+        event, log = EventRow(name, name, "A", 1, False, None), LogRow(row.id, 1, b"", 1)
+        snapshots, histories = [Snapshot(row.id, 1, b"", 1)], [(row.id, b"")]
+        store.save(Changes([row], [first], [], [event], [log], snapshots, histories))
+        store.commit()
+    store.begin()
+    _expect(set(store.of_user("me", 10)), {"deleted", "of no use", "in use"}, "the impressions of a user")
+    _expect(len(store.of_user("me", 2)), 2, "two of the impressions of a user")
+    store.save(Changes(forgotten=["in use"]))
+    store.commit()
+    ids = {name: row.id for name, row in _lock(store, ["deleted", "of no use", "in use"]).queries.items()}
+    store.rollback()
+    _expect(store.delete("deleted"), ids["deleted"], "the id of a query that is deleted")
+    _expect(store.evict(100, _NO_LIMIT), [ids["of no use"]], "queries that make room")
+    _expect(store.delete("in use"), ids["in use"], "the id of a query that is deleted")
+    _expect(
+        _lock(store, list(ids), list(ids)), Locked({}, {}), "queries that are deleted, and their impressions"
+    )
+    _expect(store.known_events(list(ids)), set(), "events of queries that are deleted")
+    for id in ids.values():
+        _expect(
+            (list(store.log(id, 0)), store.snapshot(id), store.history(id)),
+            ([], None, None),
+            "what is left of one",
+        )
+    store.rollback()
+    _check_rows(store, filled)
+
+
 def _check_reader(reader: Reader, filled: _Filled) -> None:
     rows = filled.queries
     by_clicks = sorted(rows, key=lambda row: row.clicks, reverse=True)
@@ -277,6 +318,15 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
         "how long clicks took, and how many were late",
     )
     _expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
+    _expect(list(reader.log(rows[0].id, 1, 1)), filled.log[1:2], "a row of a log after record 1")
+    _expect(reader.snapshot(rows[0].id, 4), filled.snapshots[1], "the first snapshot after record 4")
+    _expect(reader.snapshot(rows[0].id, 9), None, "a snapshot after the last")
+    order = sorted((row.id, row.name) for row in rows)
+    _expect(
+        [reader.next_query(id) for id in (-1, order[0][0], order[-1][0])],
+        [*order[:2], None],
+        "the next query",
+    )
     _expect(reader.oldest(), filled.impressions[0].at, "when the oldest impression was shown")
     assert reader.size() > 0, f"the store's size: expected more than 0 bytes, found {reader.size()}"
 
@@ -284,6 +334,10 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
 def _check_prune(store: Store, filled: _Filled) -> _Filled:
     """What is settled and old goes, with the log before an old snapshot; what is left."""
     first, second = filled.queries[0].id, filled.queries[1].id
+
+    def based(k: int) -> Snapshot:
+        return filled.snapshots[k]._replace(base=True)
+
     _expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
@@ -294,13 +348,14 @@ def _check_prune(store: Store, filled: _Filled) -> _Filled:
     _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))
     store.begin()
     _expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[0], "the snapshot that its log starts from")
+    _expect(store.snapshot(first, 9), based(0), "the snapshot that its log starts from")
     store.rollback()
     _expect(
         store.prune(3000, _NO_LIMIT), 11, "rows pruned: four impressions, five events, a record, a snapshot"
     )
     store.begin()
-    _expect(store.snapshot(first, oldest=True), filled.snapshots[1], "the snapshot that is left")
+    _expect(store.snapshot(first), based(1), "the snapshot that is left")
+    _expect(store.snapshot(first, 9), None, "a snapshot before that")
     _expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")
     store.rollback()
     return filled._replace(impressions=pending, events=[])

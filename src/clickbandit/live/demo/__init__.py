@@ -11,7 +11,7 @@ from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.api import WINDOW, DemoApi
 from clickbandit.live.demo.crowd import Arm
 from clickbandit.live.demo.queries import HORIZON, POSITIONS
-from clickbandit.live.http.server import listen, make_server
+from clickbandit.live.http.server import listen, run
 from clickbandit.live.http.service import Service
 
 
@@ -43,4 +43,4 @@ def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> No
         )
         arms = [Arm(policy, ""), *([Arm(versus, f" ({versus})")] if versus else [])]
         service = Service(ranker, log_requests=False, api=partial(DemoApi, arms=arms, ready=ready))
-        make_server(service).run(sockets=[listener])
+        run(service, listener)

@@ -12,7 +12,11 @@ from clickbandit.errors import InputError
 
 VARIABLE = "CLICKBANDIT_API_KEYS"
 _MIN_LENGTH = 16
-_ENTRY = re.compile(r"(?:(?P<name>[\w.-]{1,50}):)?(?P<key>[A-Za-z0-9._~+/-]+=*)", re.ASCII)
+SCOPES = ("read", "rank", "write", "admin")
+"""What a key may do: look; ask for lists; report clicks, settle and void; and everything."""
+_ENTRY = re.compile(
+    r"(?:(?P<name>[\w.-]{1,50}):)?(?P<key>[A-Za-z0-9._~+/-]+=*)(?P<scopes>(?:\s+[a-z]+)*)", re.ASCII
+)
 
 
 class Keys:
@@ -21,24 +25,39 @@ class Keys:
     >>> keys = Keys(["shop:correct-horse-battery"])
     >>> keys.owner(b"Bearer correct-horse-battery"), keys.owner(b"Bearer wrong")
     ('shop', None)
+    >>> keys = Keys(["shop:correct-horse-battery rank write"])
+    >>> keys.allows("shop", "write"), keys.allows("shop", "read")
+    (True, False)
     """
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._names: dict[bytes, str] = {}
+        self._scopes: dict[str, frozenset[str]] = {}
         for number, entry in enumerate(entries, 1):
             found = _ENTRY.fullmatch(entry)
             if found is None or len(found["key"]) < _MIN_LENGTH:
                 raise InputError(
-                    f"API key {number} must be KEY or NAME:KEY with a key of at least {_MIN_LENGTH} letters, digits or "
-                    "-._~+/: python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+                    f"API key {number} must be KEY or NAME:KEY, and then perhaps scopes, with a key of at least "
+                    f"{_MIN_LENGTH} letters, digits or -._~+/: "
+                    "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
                 )
             name = found["name"] or f"key{number}"
             if name in self._names.values():
                 raise InputError(f"API keys must have names of their own, found {name!r} twice")
+            scopes = frozenset(found["scopes"].split())
+            if not scopes <= set(SCOPES):
+                raise InputError(
+                    f"the scopes of a key are among {', '.join(SCOPES)}, found {', '.join(sorted(scopes))} of {name}"
+                )
+            self._scopes[name] = scopes or frozenset(SCOPES)
             self._names[_digest(found["key"].encode())] = name
 
     def __bool__(self) -> bool:
         return bool(self._names)
+
+    def allows(self, owner: str, scope: str) -> bool:
+        """Whether a key of this name may do this."""
+        return not self._scopes[owner].isdisjoint((scope, "admin"))
 
     def owner(self, authorization: bytes) -> str | None:
         """The name of the key in an Authorization header.
@@ -68,6 +87,34 @@ def read_keys(file: Path | None, environment: Mapping[str, str]) -> Keys:
     if file is not None and not keys:
         raise InputError(f"the file of API keys {file} must have a key on a line, found none")
     return keys
+
+
+class KeysFile:
+    """The keys of a file that may change while they are used."""
+
+    def __init__(self, file: Path | None, environment: Mapping[str, str]) -> None:
+        self._file = file
+        self._environment = environment
+        self._state = self._look()
+        self.keys = read_keys(file, environment)
+
+    def _look(self) -> tuple[int, ...] | None:
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def reload(self) -> Keys | None:
+        """The keys, if the file has changed; an InputError if it cannot be used, and then the old ones hold."""
+        state = self._look()
+        if state == self._state:
+            return None
+        self._state = state
+        self.keys = read_keys(self._file, self._environment)
+        return self.keys
 
 
 @lru_cache(1000)

@@ -1,7 +1,7 @@
 """`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
 
 import http.client
-import os
+import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from clickbandit.live.requests import (
     arrange,
     check_name,
     click_request,
+    new_id,
     rank_request,
 )
 from clickbandit.live.values import (
@@ -46,6 +47,10 @@ _IDLE = 30.0
 """Seconds after which a connection is not used again; the service closes it after twice as many."""
 _PAUSE = 0.05
 """Seconds before the second attempt; twice as many before each further one."""
+_VOID_FOR = 60.0
+"""Seconds for which it is tried to void a list that was asked for and not seen: the request may still be on its way."""
+_MAX_VOIDS = 10_000
+"""That wait; beyond that the oldest is left to its window."""
 _MAX_BYTES = 1_000_000
 """Of events that are sent at once."""
 _ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
@@ -60,7 +65,8 @@ class Client:
     A call takes at most about `timeout` seconds, in which it is tried again as long as the service cannot be reached or
     says that its store failed: requests carry ids, so that what is sent twice is done once (a click that arrived the
     first time is then a duplicate). After that `rank` gives the items in the given order, as a list whose source is
-    "fallback" and whose clicks will be unknown; the others raise a `StoreError`.
+    "fallback", with an id of its own under which clicks will be unknown; and should the service have made another list
+    all the same, that one is voided in the background. The other methods raise a `StoreError`.
     """
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 2.0) -> None:
@@ -77,6 +83,11 @@ class Client:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
         self._idle: deque[tuple[http.client.HTTPConnection, float]] = deque()
+        self._unseen: deque[tuple[str, float]] = deque(maxlen=_MAX_VOIDS)
+        """Lists to void, and until when to try."""
+        self._voiding: threading.Thread | None = None
+        self._gate = threading.Lock()
+        self._closing = threading.Event()
 
     # --- the methods of a ranker ----------------------------------------------------------------------------
 
@@ -89,10 +100,10 @@ class Client:
         id: str | None = None,
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
+        user: str | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from."""
-        new_id = f"{int(time.time() * 1000):012x}{os.urandom(10).hex()}"
-        request = rank_request(query, items, positions, id, pinned, excluded, new_id)
+        request = rank_request(query, items, positions, id, pinned, excluded, new_id(time.time()))
         body = messages.RankBody(
             query=query,
             items=list(items),
@@ -100,9 +111,13 @@ class Client:
             id=request.id,
             pinned=request.pinned,
             excluded=list(request.excluded),
+            user=None if user is None else check_name(user, "user"),
         )
         try:
             answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))
+        except _Unanswered:
+            self._void_later(request.id)
+            return _fallback(request)
         except StoreError:
             return _fallback(request)
         return Shown(
@@ -196,6 +211,15 @@ class Client:
     def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
         return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)
 
+    def delete(self, query: str) -> int:
+        """Forget a query and everything about it: what was learned, and its impressions, this many."""
+        return self._call("DELETE", _of(query), messages.Forgotten, repeatable=False).impressions
+
+    def forget(self, user: str) -> int:
+        """Forget what a user was shown and clicked; how many impressions these were."""
+        path = f"/v1/users/{_quoted(check_name(user, 'user'))}"
+        return self._call("DELETE", path, messages.Forgotten).impressions
+
     def verify(self, query: str) -> bool:
         """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
         return self._call("POST", f"{_of(query)}/verify", messages.Verification).verified
@@ -213,7 +237,10 @@ class Client:
         self._call("GET", "/readyz", messages.Ready)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Void what is to be voided, as far as the service answers, and close the connections."""
+        self._closing.set()
+        if self._voiding is not None:
+            self._voiding.join()
         while self._idle:
             self._idle.pop()[0].close()
 
@@ -225,6 +252,41 @@ class Client:
     ) -> None:
         self.close()
 
+    # --- lists that were asked for and not seen -------------------------------------------------------------
+
+    def _void_later(self, id: str) -> None:
+        with self._gate:
+            self._unseen.append((id, time.monotonic() + _VOID_FOR))
+            if self._voiding is None and not self._closing.is_set():
+                self._voiding = threading.Thread(target=self._void_all, name="clickbandit-voids", daemon=True)
+                self._voiding.start()
+
+    def _void_all(self) -> None:
+        """Until nothing is left to void; once the client is closed, each of them is tried once more."""
+        pause = _PAUSE
+        while True:
+            closing = self._closing.is_set()
+            for _ in range(len(self._unseen)):
+                id, until = self._unseen.popleft()
+                if not self._is_void(id) and time.monotonic() < until:
+                    self._unseen.append((id, until))
+            with self._gate:
+                if closing or not self._unseen:
+                    self._voiding = None
+                    return
+            self._closing.wait(pause)
+            pause = min(2 * pause, 5.0)
+
+    def _is_void(self, id: str) -> bool:
+        """Void a list; whether nothing remains to be done about it."""
+        try:
+            self.void(id)
+        except (StoreError, Unknown):  # the request for it may come later than this
+            return False
+        except InputError:
+            pass
+        return True
+
     # --- HTTP -----------------------------------------------------------------------------------------------
 
     def _call(
@@ -232,14 +294,18 @@ class Client:
     ) -> T:
         deadline = time.monotonic() + self._timeout
         pause = _PAUSE
+        unanswered = False
         while True:
             try:
                 answer = self._send(method, path, body, deadline, repeatable)
                 return msgspec.json.decode(answer, type=kind)
             except msgspec.DecodeError as error:
-                raise StoreError(f"{self._host} answered, but not as the service does: {error}") from error
+                raise _Unanswered(f"{self._host} answered, but not as the service does: {error}") from error
             except StoreError as error:
+                unanswered = unanswered or isinstance(error, _Unanswered)
                 if not error.retry or time.monotonic() + pause >= deadline:
+                    if unanswered:
+                        raise _Unanswered(str(error)) from error
                     raise
             time.sleep(pause)
             pause *= 2
@@ -259,7 +325,8 @@ class Client:
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise StoreError(
+            kind = _Unanswered if sent else StoreError
+            raise kind(
                 f"{self._host} did not answer: {type(error).__name__}: {error}", retry=repeatable or not sent
             ) from error
         if response.will_close:
@@ -282,14 +349,20 @@ class Client:
         return self._kind(self._host, self._port)
 
 
+class _Unanswered(StoreError):
+    """What was asked for may have been done."""
+
+
 def _error(status: int, answer: bytes, repeatable: bool) -> InputError | StoreError:
     """What an answer that is no success means here."""
     try:
         detail = msgspec.json.decode(answer, type=messages.Problem).detail
     except msgspec.DecodeError:  # of something between here and the service
         detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
-    if status >= 500:
+    if status == 503:  # the service says that nothing was done
         return StoreError(detail, retry=repeatable)
+    if status >= 500:
+        return _Unanswered(detail, retry=repeatable)
     if status == 429:
         return StoreError(detail)
     return _ERRORS.get(status, InputError)(detail)
@@ -299,7 +372,7 @@ def _fallback(request: RankRequest) -> Shown:
     """The items in the given order, all of them if it is not known how many are shown."""
     shown = arrange(request.items, request, request.positions or len(request.items))
     now = datetime.now(UTC)
-    return Shown(request.id, request.query, tuple(shown), (1.0,) * len(shown), "", "fallback", now)
+    return Shown(new_id(time.time()), request.query, tuple(shown), (1.0,) * len(shown), "", "fallback", now)
 
 
 def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:

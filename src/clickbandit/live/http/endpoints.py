@@ -9,10 +9,12 @@ import msgspec
 
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.http import metrics, ubi
+from clickbandit.live.http import metrics
+from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
+    Forgotten,
     Health,
     Latency,
     QueriesParameters,
@@ -28,15 +30,14 @@ from clickbandit.live.http.messages import (
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.values import (
-    Event,
     QueryDetail,
     QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
+    Shown,
     Stats,
     StoreError,
-    Verdict,
 )
 
 _PATIENCE = 2.0
@@ -62,6 +63,8 @@ class Endpoint:
     content_type: str
     """Of the answer."""
     handler: Callable[..., Awaitable[Any]]
+    scope: str
+    """What a key must be allowed."""
 
     @property
     def takes(self) -> dict[str, Any]:
@@ -79,53 +82,18 @@ def endpoint(
     open: bool = False,
     decode: Callable[[bytes], Any] | None = None,
     content_type: str = JSON,
+    scope: str | None = None,
 ) -> Callable[[Handler], Handler]:
     """Make a method of `Api` one."""
 
     def mark(handler: Handler) -> Handler:
-        handler.endpoint = Endpoint(method, path, errors, open, decode, content_type, handler)  # type: ignore[attr-defined]
+        needed = scope or ("read" if method == "GET" else "admin")
+        handler.endpoint = Endpoint(  # type: ignore[attr-defined]
+            method, path, errors, open, decode, content_type, handler, needed
+        )
         return handler
 
     return mark
-
-
-# --- events -------------------------------------------------------------------------------------------------
-
-
-class _Unread(msgspec.Struct, forbid_unknown_fields=True):
-    """Events that are to be read one by one."""
-
-    events: list[msgspec.Raw]
-
-
-_in_order = msgspec.json.Decoder(EventsBody)
-_one_by_one = msgspec.json.Decoder(_Unread)
-_array = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def read_events(body: bytes) -> list[Any]:
-    """The events of a body: an object with `events`, or an array of them as UBI's collector sends it."""
-    if body.lstrip(b" \t\r\n").startswith(b"["):
-        return [_read_event(raw) for raw in _array.decode(body)]
-    try:
-        return [
-            Event(event.id, event.item, event.event_id, event.timestamp)
-            for event in _in_order.decode(body).events
-        ]
-    except msgspec.ValidationError:
-        return [_read_event(raw) for raw in _one_by_one.decode(body).events]
-
-
-def _read_event(raw: msgspec.Raw) -> Any:
-    """One event that is UBI's, or what is wrong with it; any other as it is, for the ranker to judge."""
-    event = msgspec.json.decode(raw)
-    if not isinstance(event, dict) or not ubi.is_ubi(event):
-        return event
-    try:
-        return ubi.read_event(event)
-    except InputError as error:
-        event_id = event.get("event_id")
-        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 
 
 # --- the endpoints ------------------------------------------------------------------------------------------
@@ -154,33 +122,32 @@ class Api:
 
     # --- lists and clicks -----------------------------------------------------------------------------------
 
-    @endpoint("POST", "/v1/rank", 403, 409)
+    @endpoint("POST", "/v1/rank", 403, 409, scope="rank")
     async def rank(self, body: RankBody) -> RankAnswer:
         """Make a list to show."""
-        shown = await self.ranker.rank(
-            body.query,
-            body.items,
-            positions=body.positions,
-            id=body.id,
-            pinned=body.pinned,
-            excluded=body.excluded or (),
-        )
+        return self._listed(await self.ranker.rank(body.query, body.items, **_wishes(body)))
+
+    async def given_order(self, body: RankBody) -> RankAnswer:
+        """A list while there are too many requests to wait for one."""
+        return self._listed(self.ranker.given_order(body.query, body.items, **_wishes(body)))
+
+    def _listed(self, shown: Shown) -> RankAnswer:
         self.metrics.listed(shown)
         return ranked(shown)
 
-    @endpoint("POST", "/v1/events", decode=read_events)
+    @endpoint("POST", "/v1/events", decode=read_events, scope="write")
     async def events(self, body: EventsBody) -> EventsAnswer:
         """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
         verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
         self.metrics.judged(verdicts)
         return judged(verdicts)
 
-    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/settle", 404, 409, scope="write")
     async def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
         return await self.ranker.settle(id)
 
-    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409)
+    @endpoint("POST", "/v1/impressions/{id}/void", 404, 409, scope="write")
     async def void(self, id: str) -> Settlement:
         """The impression was never shown, or its clicks were lost: give its place in learning to another."""
         return await self.ranker.void(id)
@@ -225,9 +192,19 @@ class Api:
             raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
         return await self.ranker.reset(query, **msgspec.structs.asdict(body))
 
+    @endpoint("DELETE", "/v1/queries/{query}", 404)
+    async def delete(self, query: str) -> Forgotten:
+        """Forget a query and everything about it."""
+        return Forgotten(await self.ranker.delete(query))
+
+    @endpoint("DELETE", "/v1/users/{user}")
+    async def forget(self, user: str) -> Forgotten:
+        """Forget what a user was shown and clicked; what was learned stays."""
+        return Forgotten(await self.ranker.forget(user))
+
     @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
-        """Replay a query's log, while all others wait, and compare with the state that is in use."""
+        """Replay a query's log, beside everything else, and compare with the state that is in use."""
         return Verification(await self.ranker.verify(query))
 
     # --- operations -----------------------------------------------------------------------------------------
@@ -306,9 +283,20 @@ class Api:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()
-        except TimeoutError:
-            raise StoreError(f"the store did not answer within {_PATIENCE:g} seconds") from None
+        except (StoreError, TimeoutError):
+            raise StoreError("the store does not work, and lists are served in the given order") from None
         return Ready()
+
+
+def _wishes(body: RankBody) -> dict[str, Any]:
+    """What a request for a list may have."""
+    return {
+        "positions": body.positions,
+        "id": body.id,
+        "pinned": body.pinned,
+        "excluded": body.excluded or (),
+        "user": body.user,
+    }
 
 
 ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()

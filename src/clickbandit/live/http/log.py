@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -20,17 +21,37 @@ class JsonHandler(logging.Handler):
             if record.exc_info:
                 fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
             write(record.levelname.lower(), **fields)
-        except Exception:
-            self.handleError(record)
+        except Exception as error:
+            write("error", logger=record.name, message=f"a message cannot be logged: {error!r}")
 
 
 def write(level: str, **fields: Any) -> None:
     """One line."""
+    line = {"time": datetime.now(UTC), "level": level, **fields}
+    try:
+        written = _encode(line)
+    except UnicodeEncodeError:
+        written = _encode({name: _encodable(value) for name, value in line.items()})
     stream: BinaryIO = sys.stderr.buffer
-    stream.write(_encode({"time": datetime.now(UTC), "level": level, **fields}) + b"\n")
+    stream.write(written + b"\n")
     stream.flush()
 
 
+def _encodable(value: Any) -> Any:
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _uncaught(kind: Any, error: Any, trace: Any) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    written = "".join(traceback.format_exception(kind, error, trace))
+    write("critical", event="failure", message=f"{kind.__name__}: {error}", traceback=written)
+
+
 def set_up() -> None:
-    """Everything from warnings on, whoever logs it."""
+    """Everything from warnings on, whoever logs it, and what nobody catches in any thread."""
     logging.basicConfig(handlers=[JsonHandler()], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.unraisablehook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)

@@ -41,6 +41,7 @@ Item = Annotated[str, _checked("The name of an item.", minLength=1, maxLength=MA
 Impression = Annotated[
     str, _checked("The id of an impression.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)
 ]
+User = Annotated[str, _checked("The name of a user.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)]
 Positions = Annotated[int, _checked("How many items a list shows.", minimum=1, maximum=MAX_POSITIONS)]
 Horizon = Annotated[
     int,
@@ -69,6 +70,10 @@ class RankBody(Struct, forbid_unknown_fields=True):
         dict[Item, Positions] | None, Meta(description="Items that must stand at a position, counted from 1.")
     ] = None
     excluded: Annotated[list[Item] | None, Meta(description="Items that must not be shown.")] = None
+    user: Annotated[
+        User | None,
+        Meta(description="Who sees the list, for DELETE /v1/users/{user}; used for nothing else."),
+    ] = None
 
 
 class EventBody(Struct, forbid_unknown_fields=True, gc=False):
@@ -205,6 +210,12 @@ class Verification(Struct):
     """Whether replaying a query's log gives exactly the state that is in use."""
 
     verified: bool
+
+
+class Forgotten(Struct):
+    """What was deleted."""
+
+    impressions: Annotated[int, Meta(description="How many impressions, with their events.")]
 
 
 class Ready(Struct):

@@ -33,6 +33,7 @@ _GAUGES = {
     "frozen": "Frozen queries",
     "learned": "Impressions learned from since their queries last started afresh",
     "store_bytes": "Size of the store",
+    "clock_skew": "Seconds by which the machine's clock is ahead of the service's, which does not jump",
 }
 _TOTALS = {
     "impressions": "Lists shown that the store knows of, whatever became of them",
@@ -46,8 +47,14 @@ _HERE_TOTALS = {
     "batches": "Transactions committed",
     "operations": "Operations in these",
     "loaded": "Learners read from the store",
+    "checked": "Queries whose log was replayed in the background",
+    "damaged": "Snapshots and logs that were found not to be what was written",
 }
-_HERE_GAUGES = {"learners": "Learners in memory", "waiting": "Operations that wait for their batch"}
+_HERE_GAUGES = {
+    "learners": "Learners in memory",
+    "learner_bytes": "About how many bytes these take",
+    "waiting": "Operations that wait for their batch",
+}
 
 
 class Metrics:

@@ -12,13 +12,15 @@ import msgspec
 
 from clickbandit.live import values
 from clickbandit.live.http import ubi
-from clickbandit.live.http.endpoints import JSON, Endpoint, read_events
-from clickbandit.live.http.messages import EventBody, Impression, Problem, Query
+from clickbandit.live.http.endpoints import JSON, Endpoint
+from clickbandit.live.http.events import read_events
+from clickbandit.live.http.messages import EventBody, Impression, Problem, Query, User
 
 _ERRORS = {
     400: "The body is not JSON.",
     401: "An API key is needed, as the header `Authorization: Bearer KEY`.",
-    403: "Refused: a web page of another origin asked without a key, or there may be no more queries.",
+    403: "Refused: a web page of another origin asked without a key, the key may not do this, or there may be no more "
+    "queries.",
     404: "There is no such query or impression.",
     408: "The body took too long to arrive.",
     409: "This contradicts what was done before.",
@@ -30,7 +32,7 @@ _ERRORS = {
 }
 _ALWAYS = (401, 403, 422, 429, 503)
 _WITH_BODY = (400, 408, 413, 415)
-_NAMES: dict[str, Any] = {"query": Query, "id": Impression}
+_NAMES: dict[str, Any] = {"query": Query, "id": Impression, "user": User}
 _REFERENCE = "#/components/schemas/{name}"
 
 

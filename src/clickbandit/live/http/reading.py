@@ -1,8 +1,7 @@
 """What a request says: its headers, its address and its body, each read with care."""
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+import time
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -14,34 +13,74 @@ from clickbandit.live.http.refusals import Refused
 
 MAX_BYTES = 2**21
 """In a body."""
-_SLOW_BODY = 30.0
-"""Seconds that a body may take to arrive."""
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 
 
 class Headers:
     """The headers of a request that matter, each at most once."""
 
-    __slots__ = ("authorization", "host", "kind", "length", "origin", "request_id")
+    __slots__ = ("authorization", "encoding", "expect", "host", "kind", "length", "origin", "request_id")
 
     def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
         self.authorization = self.host = self.kind = self.length = self.origin = self.request_id = b""
+        self.encoding = self.expect = b""
         for name, value in pairs:
             attribute = _ATTRIBUTES.get(name)
             if attribute is not None:
                 setattr(self, attribute, value)
+
+    @property
+    def has_body(self) -> bool:
+        return bool(self.encoding) or self.length.strip(b"0") != b""
 
 
 _ATTRIBUTES = {
     b"authorization": "authorization",
     b"content-length": "length",
     b"content-type": "kind",
+    b"expect": "expect",
     b"host": "host",
     b"origin": "origin",
+    b"transfer-encoding": "encoding",
     b"x-request-id": "request_id",
 }
+
+
+class Request:
+    """One request, and what the service finds out about it."""
+
+    __slots__ = (
+        "body",
+        "given_order",
+        "headers",
+        "keep_alive",
+        "method",
+        "names",
+        "owner",
+        "path",
+        "query_string",
+        "refused",
+        "request_id",
+        "route",
+        "started",
+    )
+
+    def __init__(self, method: str, path: bytes, query_string: bytes, headers: Headers) -> None:
+        self.method = method
+        self.path = path
+        """As it was sent."""
+        self.query_string = query_string
+        self.headers = headers
+        self.body = b""
+        self.keep_alive = True
+        self.started = time.perf_counter()
+        self.request_id = b""
+        self.route: Any = None
+        self.names: list[str] = []
+        self.owner: str | None = None
+        self.given_order = False
+        """Whether it is too much, and a list is to be made without the ranker."""
+        self.refused: Any = None
+        """The answer, if there is one before it is asked."""
 
 
 def read_name(encoded: bytes) -> str:
@@ -67,38 +106,14 @@ def read_parameters(query_string: bytes, kind: Any) -> Any:
         raise InputError(f"the parameters must be as /openapi.json says: {error}") from None
 
 
-async def read_body(headers: Headers, receive: Receive) -> bytes:
+def check_length(headers: Headers) -> None:
+    """Refuse a body that says itself that it is too large."""
     length = headers.length
     if length and (not length.isdigit() or len(length) > 15 or int(length) > MAX_BYTES):
-        raise _too_large()
-    message = await receive() if length else await _patiently(receive)
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts = [body]
-    size = len(body)
-    while message.get("more_body"):
-        message = await _patiently(receive)
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body broke off")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > MAX_BYTES:
-            raise _too_large()
-    return b"".join(parts)
+        raise too_large()
 
 
-async def _patiently(receive: Receive) -> Message:
-    try:
-        async with asyncio.timeout(_SLOW_BODY):
-            return await receive()
-    except TimeoutError:
-        raise Refused(
-            408, f"the body did not arrive within {_SLOW_BODY:g} seconds", ((b"connection", b"close"),)
-        ) from None
-
-
-def _too_large() -> Refused:
+def too_large() -> Refused:
     return Refused(413, f"a body may have at most {MAX_BYTES:,} bytes: send it in parts")
 
 

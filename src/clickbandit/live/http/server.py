@@ -8,34 +8,36 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
-from typing import cast
 from urllib.parse import urlsplit
 
-import uvicorn
+import uvloop
 
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log, metrics
-from clickbandit.live.http.auth import VARIABLE, is_loopback, read_keys
+from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
+from clickbandit.live.http.protocol import Connection, Connections
 from clickbandit.live.http.service import Service
 from clickbandit.live.settings import ServiceSettings
+from clickbandit.live.stores.late import open_when_there
 
 _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
 _LOOK = 0.5
 """Seconds between two looks at the workers."""
-_IDLE = 65
-"""Seconds that a connection may be idle; a little more than load balancers allow theirs."""
+_BACKLOG = 2048
 
 
 def make_service(settings: ServiceSettings) -> Service:
     """The application of one process."""
-    keys = read_keys(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    file = KeysFile(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
+    keys = file.keys
     local = is_loopback(settings.host)
     if not local and not keys and not settings.insecure:
         raise InputError(
@@ -43,12 +45,13 @@ def make_service(settings: ServiceSettings) -> Service:
             "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
         )
     return Service(
-        AsyncRanker(settings.store, **settings.for_ranker()),
+        AsyncRanker(open_when_there(settings.store), **settings.for_ranker()),
         keys=keys,
         rate=settings.rate,
         only_loopback=local,
         log_requests=settings.log_requests,
         log_queries=settings.log_queries,
+        reload_keys=file.reload,
     )
 
 
@@ -57,9 +60,7 @@ def serve(settings: ServiceSettings) -> None:
     with listen(settings.host, settings.port) as listener:
         service = make_service(settings)  # with several workers too, so that what is wrong is said here
         if settings.workers == 1:
-            server = make_server(service)
-            _announce(settings, listener)
-            server.run(sockets=[listener])
+            run(service, listener, settings.drain_ms / 1000, lambda: _announce(settings, listener))
             return
         asyncio.run(service.api.ranker.close())
         with tempfile.TemporaryDirectory() as shared:
@@ -67,17 +68,75 @@ def serve(settings: ServiceSettings) -> None:
             _supervise(settings, listener)
 
 
-def make_server(service: Service) -> "_Server":
-    """What runs a service. From now on to be stopped is no failure."""
-    server = _Server(config(service))
+class Server:
+    """Runs a service in this process until it is told to stop."""
+
+    connections: Connections
+
+    def __init__(self, service: Service, drain: float = 0.0) -> None:
+        self._service = service
+        self._drain = drain
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self.started = threading.Event()
+
+    def stop(self) -> None:
+        """From any thread, or from a signal's handler: say that this is not ready, and end soon."""
+        self._service.stop()
+        self._stopping.set()
+        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def run(self, listener: socket.socket) -> None:
+        uvloop.run(self._run(listener))
+
+    async def _run(self, listener: socket.socket) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._stopping.is_set():
+            self._stop.set()
+        await self._service.api.start()
+        connections = self.connections = Connections(self._service)
+        connections.look()
+        server = await self._loop.create_server(
+            lambda: Connection(connections), sock=listener, backlog=_BACKLOG
+        )
+        self.started.set()
+        looking = self._loop.create_task(_every_second(connections.look))
+        await self._stop.wait()
+        if self._drain:  # whoever sends requests here has this long to see that it is not ready
+            await asyncio.sleep(self._drain)
+        server.close()
+        connections.stop()
+        end = self._loop.time() + _PATIENCE
+        while connections.answering and self._loop.time() < end:
+            await asyncio.sleep(0.01)
+        looking.cancel()
+        await self._service.api.close()
+
+
+async def _every_second(function: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        function()
+
+
+def run(
+    service: Service,
+    listener: socket.socket,
+    drain: float = 0.0,
+    announce: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve in the main thread. From the announcement on to be stopped is no failure."""
+    server = Server(service, drain)
 
     def stop(sig: int, frame: FrameType | None) -> None:
-        # comes before uvicorn listens to signals, or when it raises one again after all is done
-        server.should_exit = True
+        server.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    return server
+    announce()
+    server.run(listener)
 
 
 def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
@@ -114,9 +173,13 @@ def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
 def _work(settings: ServiceSettings, listener: socket.socket) -> None:
     """One of several workers. It ends with the process that started it, however that ended."""
     log.set_up()
-    service = make_service(settings)
+    try:
+        service = make_service(settings)
+    except InputError as error:
+        log.write("error", event="worker cannot start", message=str(error))
+        sys.exit(1)
     threading.Thread(target=_follow_parent, daemon=True).start()
-    make_server(service).run(sockets=[listener])
+    run(service, listener, settings.drain_ms / 1000)
 
 
 def _follow_parent() -> None:
@@ -126,35 +189,10 @@ def _follow_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def config(service: Service) -> uvicorn.Config:
-    return uvicorn.Config(
-        service,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        backlog=2048,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_PATIENCE,
-    )
-
-
-class _Server(uvicorn.Server):
-    """Says that it is not ready any more as soon as it is told to stop."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        cast(Service, self.config.app).stop()
-        super().handle_exit(sig, frame)
-
-
 def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise InputError(
             f"{host} port {port} cannot be listened on: {error}: choose another --port or --host"

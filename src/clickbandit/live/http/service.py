@@ -1,19 +1,18 @@
-"""The HTTP service: an ASGI application that routes, decodes, asks the ranker, and answers.
+"""The HTTP service: it routes, decodes, asks the ranker, and answers.
 
 Every request takes the same way, so that keys, limits, metrics and logs are in one place; what it can ask for is in
-`endpoints`. Written against ASGI itself: frameworks decode an address before they route it, and the name of a query may
-hold an encoded slash; and they take time (docs/decisions/0010-service.md).
+`endpoints`. Without a framework: these decode an address before they route it, and the name of a query may hold an
+encoded slash; and they take time (docs/decisions/0010-service.md).
 """
 
-import asyncio
 import itertools
 import math
 import os
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,26 +26,24 @@ from clickbandit.live.http.files import page_files
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.openapi import document
 from clickbandit.live.http.reading import (
-    Headers,
-    Message,
-    Receive,
+    Request,
     check_browser,
-    read_body,
+    check_length,
     read_name,
     read_parameters,
+    too_large,
 )
 from clickbandit.live.http.refusals import Refused, problem, refusal
 from clickbandit.live.http.stream import Stream, Streams
 from clickbandit.live.values import StoreError
 
 MAX_REQUESTS = 1000
-"""At the same time, so that memory is bounded when the store cannot keep up."""
+"""At the same time, so that memory is bounded when the store cannot keep up; beyond it lists are in the given order."""
 _JSON = JSON.encode()
 _PROBLEM = b"application/problem+json"
+_WRONG_KEYS = 20.0
+"""Requests a second with a wrong key, or none, that are told so."""
 _REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
-_NOTHING: tuple[tuple[bytes, bytes], ...] = ()
-
-Send = Callable[[Message], Awaitable[None]]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -64,8 +61,16 @@ class _Route(NamedTuple):
     content_type: bytes
 
 
+class Response(NamedTuple):
+    """An answer."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes | Stream
+
+
 class Service:
-    """The application. It closes the ranker when it is told to shut down."""
+    """The application."""
 
     def __init__(
         self,
@@ -76,6 +81,7 @@ class Service:
         only_loopback: bool = True,
         log_requests: bool = True,
         log_queries: bool = False,
+        reload_keys: Callable[[], Keys | None] = lambda: None,
         api: Callable[[AsyncRanker, Metrics, Streams], Api] = Api,
     ) -> None:
         self.metrics = Metrics()
@@ -84,6 +90,8 @@ class Service:
         self.api.document = _encode(document(self.api.endpoints(), keys=bool(self._keys)))
         self._files = page_files(demo=type(self.api) is not Api)
         self._rates = Rates(rate) if rate else None
+        self._wrong_keys = Rates(_WRONG_KEYS)
+        self._reload_keys = reload_keys
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
         self._log_queries = log_queries
@@ -140,125 +148,132 @@ class Service:
 
     # --- a request ------------------------------------------------------------------------------------------
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            file = self._files.get(scope["raw_path"])
-            if file is not None and scope["method"] in ("GET", "HEAD"):
-                await send({"type": "http.response.start", "status": 200, "headers": file.headers})
-                await send({"type": "http.response.body", "body": file.body})
-            else:
-                await self._http(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+    def admit(self, request: Request) -> "Response | None":
+        """Look at a request before its body is there; the answer if it is refused."""
+        given = request.headers.request_id
+        request.request_id = (
+            given if _REQUEST_ID.fullmatch(given) else f"{self._boot}-{next(self._numbers):x}".encode()
+        )
+        try:
+            if request.path in self._files and request.method in ("GET", "HEAD"):
+                return None
+            request.route, request.names = self._find(request.method, request.path)
+            self._admit(request)
+            check_length(request.headers)
+        except Exception as error:
+            request.refused = self._problem(request, error)
+        return request.refused  # type: ignore[no-any-return]
 
-    async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        headers = Headers(scope["headers"])
-        request_id = headers.request_id
-        if not _REQUEST_ID.fullmatch(request_id):
-            request_id = f"{self._boot}-{next(self._numbers):x}".encode()
-        route: _Route | None = None
-        names: list[str] = []
-        owner: str | None = None
-        status, extra = 200, _NOTHING
+    async def answer(self, request: Request) -> "Response":
+        """Answer a request that is whole."""
+        if request.refused is not None:
+            return request.refused  # type: ignore[no-any-return]
+        file = self._files.get(request.path)
+        if file is not None and request.route is None:
+            return Response(200, file.headers, file.body)
         self._running += 1
         try:
-            route, names = self._find(scope["method"], scope["raw_path"])
-            owner = self._admit(route, headers, started)
-            answer = await self._ask(route, names, scope, headers, receive)
-            if isinstance(answer, Stream):
-                return await self._send_stream(answer, route, request_id, receive, send)
-            body = answer if isinstance(answer, bytes) else _encode(answer)
-            content_type = route.content_type
+            answer = await self._ask(request)
         except Exception as error:
-            refused = refusal(error)
-            status, extra, content_type = refused.status, refused.headers, _PROBLEM
-            body = _encode(problem(refused))
-            if status == 500:
-                trace = "".join(traceback.format_exception(error))
-                log.write("error", event="failure", request_id=request_id.decode(), traceback=trace)
+            return self._problem(request, error)
         finally:
             self._running -= 1
-        length = (b"content-length", str(len(body)).encode())
-        start = {"status": status, "headers": [*_headers(content_type, request_id), length, *extra]}
-        await send({"type": "http.response.start", **start})
-        await send({"type": "http.response.body", "body": body})
-        seconds = time.perf_counter() - started
-        path = route.endpoint.path if route else "none"
+        content_type = request.route.content_type
+        if isinstance(answer, Stream):
+            self.metrics.opened(request.route.endpoint.path)
+            unbuffered = (
+                b"x-accel-buffering",
+                b"no",
+            )  # else proxies would keep messages until there are many
+            return Response(200, [*_headers(content_type, request.request_id), unbuffered], answer)
+        body = answer if isinstance(answer, bytes) else _encode(answer)
+        self._note(request, 200)
+        return Response(200, _headers(content_type, request.request_id), body)
+
+    def refuse(self, refused: Refused) -> "Response":
+        """Answer what is no request."""
+        self.metrics.answered("none", refused.status, 0.0)
+        return Response(refused.status, _headers(_PROBLEM, b"none"), _encode(problem(refused)))
+
+    def too_large(self, request: Request) -> "Response":
+        return self._problem(request, too_large())
+
+    def _problem(self, request: Request, error: Exception) -> "Response":
+        refused = refusal(error)
+        if refused.status == 500:
+            trace = "".join(traceback.format_exception(error))
+            log.write("error", event="failure", request_id=request.request_id.decode(), traceback=trace)
+        self._note(request, refused.status)
+        headers = [*_headers(_PROBLEM, request.request_id), *refused.headers]
+        return Response(refused.status, headers, _encode(problem(refused)))
+
+    def _note(self, request: Request, status: int) -> None:
+        """Count and log an answer."""
+        seconds = time.perf_counter() - request.started
+        path = request.route.endpoint.path if request.route else "none"
         self.metrics.answered(path, status, seconds)
         if self._log_requests:
-            fields = {"key": owner} if owner else {}
-            if self._log_queries and names:
-                fields["name"] = names[0]
+            fields = {"key": request.owner} if request.owner else {}
+            if self._log_queries and request.names:
+                fields["name"] = request.names[0]
             log.write(
                 "info" if status < 500 else "error",
                 event="request",
-                request_id=request_id.decode(),
-                method=scope["method"],
+                request_id=request.request_id.decode(),
+                method=request.method,
                 path=path,
                 status=status,
                 seconds=round(seconds, 6),
                 **fields,
             )
 
-    async def _send_stream(
-        self, stream: Stream, route: _Route, request_id: bytes, receive: Receive, send: Send
-    ) -> None:
-        """Send messages until whoever gets them is gone."""
-        self.metrics.opened(route.endpoint.path)
-        unbuffered = (b"x-accel-buffering", b"no")  # else proxies would keep messages until there are many
-        headers = [*_headers(route.content_type, request_id), unbuffered]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        gone = asyncio.create_task(_until_gone(receive))
-        async with aclosing(stream.messages) as messages:
-            async for message in messages:
-                if gone.done():
-                    break
-                await send({"type": "http.response.body", "body": message, "more_body": True})
-        gone.cancel()
-        await send({"type": "http.response.body", "body": b""})
-
-    def _admit(self, route: _Route, headers: Headers, now: float) -> str | None:
-        """Whose request it is, if it may come in."""
+    def _admit(self, request: Request) -> None:
+        """Refuse what may not come in."""
+        route, headers = request.route, request.headers
         if route.endpoint.open:
-            return None
+            return
         if self._guard_browsers:
             check_browser(headers)
-        owner = None
         if self._keys:
-            owner = self._keys.owner(headers.authorization)
-            if owner is None:
+            request.owner = self._keys.owner(headers.authorization)
+            if request.owner is None:
+                if self._wrong_keys.wait("", request.started) > 0:
+                    raise Refused(429, "too many requests with a wrong key", ((b"retry-after", b"1"),))
                 raise Refused(
                     401,
                     "an API key is needed, as the header Authorization: Bearer KEY",
                     ((b"www-authenticate", b"Bearer"),),
                 )
+            if not self._keys.allows(request.owner, route.endpoint.scope):
+                raise Refused(403, f"this needs a key with the scope {route.endpoint.scope}")
         if self._rates is not None:
-            wait = self._rates.wait(owner or "", now)
+            wait = self._rates.wait(request.owner or "", request.started)
             if wait > 0:
                 raise Refused(
                     429,
                     f"too many requests: try again in {wait:.3f} seconds",
                     ((b"retry-after", str(math.ceil(wait)).encode()),),
                 )
-        if self._running > MAX_REQUESTS:
-            raise StoreError(f"{MAX_REQUESTS:,} requests are being answered already")
-        return owner
+        if self._running >= MAX_REQUESTS:
+            if route.endpoint.handler is not Api.rank:
+                raise StoreError(f"{MAX_REQUESTS:,} requests are being answered already")
+            request.given_order = True
 
-    async def _ask(
-        self, route: _Route, names: list[str], scope: Message, headers: Headers, receive: Receive
-    ) -> Any:
-        handler = route.endpoint.handler
+    async def _ask(self, request: Request) -> Any:
+        route, names = request.route, request.names
+        handler: Callable[..., Awaitable[Any]] = partial(route.endpoint.handler, self.api)
+        if request.given_order:
+            handler = self.api.given_order
         if route.parameters is not None:
-            return await handler(self.api, *names, read_parameters(scope["query_string"], route.parameters))
-        if scope["query_string"] and not route.endpoint.open:
+            return await handler(*names, read_parameters(request.query_string, route.parameters))
+        if request.query_string and not route.endpoint.open:
             raise InputError("this takes no parameters in its address")
         if route.decode is None:
-            return await handler(self.api, *names)
-        body = await read_body(headers, receive)
+            return await handler(*names)
+        body = request.body
         if not body and route.empty is not None:
-            return await handler(self.api, *names, route.empty)
-        if headers.kind.partition(b";")[0].strip().lower() != _JSON:
+            return await handler(*names, route.empty)
+        if request.headers.kind.partition(b";")[0].strip().lower() != _JSON:
             raise Refused(415, "the body must be JSON, with the header Content-Type: application/json")
         try:
             decoded = route.decode(body)
@@ -266,27 +281,18 @@ class Service:
             raise Refused(422, f"the body must be as /openapi.json says: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(400, f"the body must be JSON: {error}") from None
-        return await handler(self.api, *names, decoded)
+        return await handler(*names, decoded)
 
-    # --- from start to end ----------------------------------------------------------------------------------
+    def look(self) -> None:
+        """Once a second: use the keys that there are now."""
+        try:
+            self._keys = self._reload_keys() or self._keys
+        except InputError as error:
+            log.write("error", event="keys", message=f"the keys are as they were: {error}")
 
     def stop(self) -> None:
         """Say from now on that this is not ready."""
         self.api.streams.stopping = True
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await self.api.start()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        self.stop()
-        await self.api.close()
-        await send({"type": "lifespan.shutdown.complete"})
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _headers(content_type: bytes, request_id: bytes) -> tuple[tuple[bytes, bytes], ...]:

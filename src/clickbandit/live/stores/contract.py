@@ -7,15 +7,17 @@ this is called from one thread. What people look at is read through a `Reader`, 
 
 A store may be shared by many processes. Then `lock` must hold off all others that lock one of the same queries until
 the transaction ends, in an order that makes deadlocks impossible (by name, say); whoever changes an impression, its
-events or the log of a query has locked that query. Queries are never deleted.
+events or the log of a query has locked that query.
 
 Any failure is a `StoreError`; after it the engine rolls back and begins anew, so `begin` must reconnect where needed.
 `clickbandit.testing.check_store` holds a store to all this.
 """
 
+import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+from zlib import crc32
 
 from clickbandit.live.values import Outcome, SortKey, Source, State
 
@@ -99,6 +101,8 @@ class ImpressionRow:
     outcome: int = PENDING
     clicks: int = 0
     """By position: a bit that is 1 if its item was clicked in time."""
+    user: str | None = None
+    """Who saw it, if that was said."""
 
 
 IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
@@ -136,6 +140,8 @@ class LogRow(NamedTuple):
     number: int
     records: bytes
     at: int
+    checksum: int | None = None
+    """See `checksum`; None of what an earlier version wrote."""
 
 
 class Snapshot(NamedTuple):
@@ -145,6 +151,17 @@ class Snapshot(NamedTuple):
     number: int
     state: bytes
     at: int
+    checksum: int | None = None
+    base: bool = False
+    """Whether the query's log starts from it. To save such a one deletes all that is before it."""
+
+
+_PLACE = struct.Struct("<QQ")
+
+
+def checksum(query: int, number: int, written: bytes) -> int:
+    """Of records or a snapshot in their place: any flipped bit gives another, and so does another row's content."""
+    return crc32(written, crc32(_PLACE.pack(query, number)))
 
 
 @dataclass(slots=True)
@@ -162,9 +179,18 @@ class Changes:
     snapshots: list[Snapshot] = field(default_factory=list)
     histories: list[tuple[int, bytes]] = field(default_factory=list)
     """Of queries, in the place of those that they had."""
+    forgotten: list[str] = field(default_factory=list)
+    """Impressions that are to be deleted with their events, after all else."""
 
     def __bool__(self) -> bool:
-        return bool(self.queries or self.impressions or self.touched or self.events)
+        return bool(
+            self.queries
+            or self.impressions
+            or self.touched
+            or self.events
+            or self.snapshots
+            or self.forgotten
+        )
 
 
 class Locked(NamedTuple):
@@ -198,8 +224,8 @@ class Store(Protocol):
     def known_events(self, keys: Sequence[str]) -> set[str]:
         """Those of these events that are stored."""
 
-    def snapshot(self, query: int, *, oldest: bool = False) -> Snapshot | None:
-        """The latest snapshot of a query, or the one that its log starts from."""
+    def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
+        """The latest snapshot of a query, with a lower number than `before` if that is given."""
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
         """The rows of a query's log with higher numbers than this, in order."""
@@ -222,6 +248,25 @@ class Store(Protocol):
         That is: impressions that are settled or void, and events; and of each query all snapshots before the last one
         from before this time, and the log up to that one.
         """
+
+    def of_user(self, user: str, limit: int) -> list[str]:
+        """The ids of impressions that a user saw."""
+
+    def delete(self, name: str) -> int | None:
+        """In a transaction of its own, delete a query and everything about it; its id, if there was one."""
+
+    def evict(self, before: int, limit: int) -> list[int]:
+        """In a transaction of its own, delete at most `limit` queries of no use, and all about them; their ids.
+
+        That is: those that were asked for, though not since `before`, never reset, are not frozen, learned nothing,
+        and whose impressions are all settled or void.
+        """
+
+    def probe(self) -> None:
+        """In a transaction of its own, write something and make it last: a `StoreError` unless the store works."""
+
+    def latest(self) -> int | None:
+        """When the last impression was shown that is kept."""
 
     def policies(self) -> list[str]:
         """The policies of all queries, each once."""
@@ -281,6 +326,15 @@ class Reader(Protocol):
 
     def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
         """A query and its history."""
+
+    def next_query(self, after: int) -> tuple[int, str] | None:
+        """The id and the name of the query with the next higher id."""
+
+    def snapshot(self, query: int, after: int) -> Snapshot | None:
+        """The first snapshot of a query with a higher number than this."""
+
+    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
+        """The first rows of a query's log with higher numbers than this, in order."""
 
     def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
         """The last impressions of a query, the latest first, if they are `among` the last ones of all queries."""

@@ -25,8 +25,9 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.stores.sql import IMPRESSION, QUERY, VERSION, Database, SqlStore, insert
-from clickbandit.live.values import StoreError
+from clickbandit.live.stores.migrations import VERSION, steps
+from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
+from clickbandit.live.values import StoreError, Unreachable
 
 try:
     import psycopg
@@ -36,36 +37,39 @@ except ImportError as error:
     ) from error
 
 _TABLES = f"""
-create table meta (version bigint not null);
-insert into meta values ({VERSION});
+create table meta (version bigint not null, probed bigint);
+insert into meta (version) values ({VERSION});
 
 create table queries (
     id bigint generated always as identity primary key, name text not null collate "C" unique, policy text not null,
     positions bigint not null, horizon bigint not null, "window" bigint, created bigint not null, frozen text,
-    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:])}
+    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:])},
+    prior bytea
 ) with (fillfactor = 50);
 
 create table impressions (
     number bigint generated always as identity primary key, id text not null collate "C" unique, query bigint not null,
     at bigint not null, expires bigint not null, source bigint not null, compared boolean not null,
     items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
-    clicks bigint not null
+    clicks bigint not null, "user" text, share double precision, context bytea, features bytea, reward double precision
 ) with (fillfactor = 70);
 create index due on impressions (expires, number) where outcome = {PENDING};
+create index of_user on impressions ("user") where "user" is not null;
 
 create table events (
     number bigint generated always as identity primary key, key text not null collate "C" unique,
-    impression text not null, item text not null, at bigint not null, late boolean not null, timestamp text
+    impression text not null, item text not null, at bigint not null, late boolean not null, timestamp text,
+    reward double precision
 );
 
 create table log (
-    query bigint not null, number bigint not null, records bytea not null, at bigint not null,
+    query bigint not null, number bigint not null, records bytea not null, at bigint not null, checksum bigint,
     primary key (query, number)
 );
 
 create table snapshots (
     query bigint not null, number bigint not null, state bytea not null, at bigint not null,
-    base boolean not null default false, primary key (query, number)
+    base boolean not null default false, checksum bigint, primary key (query, number)
 );
 create index to_prune on snapshots (at) where not base;
 
@@ -94,6 +98,7 @@ class PostgresDatabase(Database):
     one_of = "= any(?)"
     position_of = "strpos"
     is_later = "not base"
+    for_update = "for update"
     unlocked = "for update of {} skip locked"
 
     def __init__(self, url: str, *, reconnects: bool = False) -> None:
@@ -166,7 +171,14 @@ class PostgresStore(SqlStore):
                 self._make_tables()
             except (psycopg.Error, StoreError) as error:
                 said = " ".join(str(error).split()).removeprefix("PostgreSQL: ")
-                raise InputError(f"the PostgreSQL database cannot be used as a store: {said}") from error
+                later = (
+                    error.retry
+                    if isinstance(error, StoreError)
+                    else isinstance(error, psycopg.OperationalError)
+                )
+                raise (Unreachable if later else InputError)(
+                    f"the PostgreSQL database cannot be used as a store: {said}"
+                ) from error
             failed.pop_all()
         self._counted_at = -_COUNT_AGAIN
 
@@ -178,12 +190,16 @@ class PostgresStore(SqlStore):
             if not found:
                 run(_TABLES)
                 return
-            version = self.database.row("select version from meta") if ("meta",) in found else None
-        if version != (VERSION,):
-            raise InputError(
-                f"the PostgreSQL database must hold the tables of a ranker, version {VERSION}, found "
-                f"{f'version {version[0]}' if version else 'other tables of these names'}: name another database"
-            )
+            row = self.database.row("select version from meta") if ("meta",) in found else None
+            version = None if row is None else row[0]
+            upgrade = steps("the PostgreSQL database", version, "bytea")
+            if upgrade:
+                run("set local statement_timeout = 0")  # everything is copied
+                for name in _NAMES:
+                    run(f"create table {name}_version_{version} as table {name}")
+                for statement in upgrade:
+                    run(statement)
+                run("update meta set version = ?", (VERSION,))
 
     def _open(self) -> PostgresDatabase:
         try:

@@ -29,8 +29,6 @@ from clickbandit.live.stores.contract import (
 )
 from clickbandit.live.values import State, StoreError
 
-VERSION = 2
-"""Of the tables."""
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
     when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
     when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
@@ -58,7 +56,10 @@ _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
 _ADD_SNAPSHOT = insert("snapshots", Snapshot._fields)
+_SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? and number"
+_LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
 _ADD_HISTORY = insert("histories", ("query", "history"))
+_FORGET_LOG = "delete from log where query = ? and number <= ?"
 _SET_HISTORY = f"{_ADD_HISTORY} on conflict (query) do update set history = excluded.history"
 
 
@@ -72,6 +73,8 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
+    for_update: ClassVar[str] = ""
+    """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""
     """Ends a selection of rows of a table: lock them, without those that another process holds."""
 
@@ -164,20 +167,14 @@ class SqlStore(ABC):
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}
 
-    def snapshot(self, query: int, *, oldest: bool = False) -> Snapshot | None:
+    def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         row = self.database.row(
-            "select query, number, state, at from snapshots where query = ? "
-            f"order by number {'asc' if oldest else 'desc'} limit 1",
-            (query,),
+            f"{_SNAPSHOT} < ? order by number desc limit 1", (query, 2**62 if before is None else before)
         )
         return None if row is None else Snapshot(*row)
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
-        rows = self.database.rows(
-            "select query, number, records, at from log where query = ? and number > ? order by number",
-            (query, after),
-        )
-        return [LogRow(*row) for row in rows]
+        return [LogRow(*row) for row in self.database.rows(_LOG, (query, after))]
 
     def history(self, query: int) -> bytes | None:
         row = self.database.row("select history from histories where query = ?", (query,))
@@ -193,8 +190,22 @@ class SqlStore(ABC):
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
         )
+        based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
+        self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
         for statement, rows in written:
             self.database.run_many(statement, rows)
+        self.database.run_many(_FORGET_LOG, based)
+        if changes.forgotten:
+            ids = (self.database.list_of(changes.forgotten),)
+            self.database.run(f"delete from events where impression {self.database.one_of}", ids)
+            self.database.run(f"delete from impressions where id {self.database.one_of}", ids)
+
+    def _forget_before(self, query: int, number: int) -> int:
+        """Delete all that a snapshot replaces, and say how many rows that were."""
+        gone = self.database.run(_FORGET_LOG, (query, number))
+        return gone + self.database.run(
+            "delete from snapshots where query = ? and number < ?", (query, number)
+        )
 
     def commit(self) -> None:
         self.database.run("commit")
@@ -241,12 +252,56 @@ class SqlStore(ABC):
                 (before, limit),
             )
             for query, number in old:
-                gone += run("delete from log where query = ? and number <= ?", (query, number))
-                gone += run("delete from snapshots where query = ? and number < ?", (query, number))
+                gone += self._forget_before(query, number)
                 run("update snapshots set base = true where query = ? and number = ?", (query, number))
         return gone
 
+    def probe(self) -> None:
+        with self._transaction() as run:
+            run("update meta set probed = coalesce(probed, 0) + 1")
+
+    def of_user(self, user: str, limit: int) -> list[str]:
+        rows = self.database.rows('select id from impressions where "user" = ? limit ?', (user, limit))
+        return [id for (id,) in rows]
+
+    def delete(self, name: str) -> int | None:
+        with self._transaction():
+            row = self.database.row(
+                f"select id from queries where name = ? {self.database.for_update}", (name,)
+            )
+            if row is None:
+                return None
+            self._delete([row[0]])
+        return int(row[0])
+
+    def evict(self, before: int, limit: int) -> list[int]:
+        with self._transaction():
+            rows = self.database.rows(
+                "select id from queries where learned = 0 and impressions > 0 and impressions = settled + voided "
+                "and generation <= 1 and frozen is null and updated < ? limit ? "
+                + self.database.unlocked.format("queries"),
+                (before, limit),
+            )
+            queries = [id for (id,) in rows]
+            if queries:
+                self._delete(queries)
+        return queries
+
+    def _delete(self, queries: Sequence[int]) -> None:
+        run, one_of = self.database.run, self.database.one_of
+        values = (self.database.list_of(queries),)
+        of_queries = f"query {one_of}"
+        run(f"delete from events where impression in (select id from impressions where {of_queries})", values)
+        for table in ("impressions", "log", "snapshots", "histories"):
+            run(f"delete from {table} where {of_queries}", values)
+        run(f"delete from queries where id {one_of}", values)
+        self._n_queries -= len(queries)
+
     # --- the rest -------------------------------------------------------------------------------------------
+
+    def latest(self) -> int | None:
+        row = self.database.row("select at from impressions order by number desc limit 1")
+        return None if row is None else row[0]
 
     def policies(self) -> list[str]:
         return [policy for (policy,) in self.database.rows("select distinct policy from queries")]
@@ -287,6 +342,17 @@ class SqlReader:
             f"select {QUERY}, history from queries left join histories on query = id where name = ?", (name,)
         )
         return None if row is None else (QueryRow(*row[:-1]), row[-1])
+
+    def next_query(self, after: int) -> tuple[int, str] | None:
+        row = self._database.row("select id, name from queries where id > ? order by id limit 1", (after,))
+        return None if row is None else (row[0], row[1])
+
+    def snapshot(self, query: int, after: int) -> Snapshot | None:
+        row = self._database.row(f"{_SNAPSHOT} > ? order by number limit 1", (query, after))
+        return None if row is None else Snapshot(*row)
+
+    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
+        return [LogRow(*row) for row in self._database.rows(f"{_LOG} limit ?", (query, after, limit))]
 
     def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
         rows = self._database.rows(

@@ -18,12 +18,13 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.stores.sql import IMPRESSION, QUERY, VERSION, Database, SqlStore, insert
-from clickbandit.live.values import StoreError
+from clickbandit.live.stores.migrations import VERSION, steps
+from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
+from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
-create table meta (version integer not null);
-insert into meta values ({VERSION});
+create table meta (version integer not null, probed integer);
+insert into meta (version) values ({VERSION});
 
 create table queries (
     id integer primary key, name text not null unique, policy text not null, positions integer not null,
@@ -33,29 +34,32 @@ create table queries (
     learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
     late integer not null, treated integer not null, treated_clicks integer not null,
     treated_squares integer not null, held_out integer not null, held_out_clicks integer not null,
-    held_out_squares integer not null, progress integer not null, idle integer not null
+    held_out_squares integer not null, progress integer not null, idle integer not null,
+    prior blob
 );
 
 create table impressions (
     number integer primary key, id text not null unique, query integer not null, at integer not null,
     expires integer not null, source integer not null, compared integer not null, items text not null,
-    body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null
+    body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null,
+    user text, share real, context blob, features blob, reward real
 );
 create index due on impressions (expires) where outcome = {PENDING};
+create index of_user on impressions (user) where user is not null;
 
 create table events (
     number integer primary key, key text not null unique, impression text not null, item text not null,
-    at integer not null, late integer not null, timestamp text
+    at integer not null, late integer not null, timestamp text, reward real
 );
 
 create table log (
     query integer not null, number integer not null, records blob not null, at integer not null,
-    primary key (query, number)
+    checksum integer, primary key (query, number)
 ) without rowid;
 
 create table snapshots (
     query integer not null, number integer not null, state blob not null, at integer not null,
-    base integer not null default 0, primary key (query, number)
+    base integer not null default 0, checksum integer, primary key (query, number)
 ) without rowid;
 create index to_prune on snapshots (at) where base = 0;
 
@@ -66,7 +70,11 @@ _LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields
 _NEW_QUERY = insert("queries", [*NewQuery._fields, *_LATER])
 _NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in _LATER]
 _CACHE_KIB = 65_536
+_MODE = 0o600
+"""Of files: what users clicked is nobody else's business."""
 _CHECKPOINT_PAGES = 4000
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+"""Errors that may be over later."""
 
 
 class SqliteDatabase(Database):
@@ -122,7 +130,10 @@ class SqliteStore(SqlStore):
         self.path = path.absolute()
         self._lock_file = _lock(self.path)
         try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
             self.database = SqliteDatabase(self.path)
+            found = os.stat(self.path)
+            self._file = found.st_dev, found.st_ino
             for setting in (
                 "journal_mode = wal",
                 "synchronous = full",
@@ -132,13 +143,29 @@ class SqliteStore(SqlStore):
                 self.database.run(f"pragma {setting}")
             self._make_tables()
             ((self._n_queries,),) = self.database.rows("select count(*) from queries")
-        except (sqlite3.Error, StoreError) as error:
+        except (sqlite3.Error, StoreError, OSError) as error:
             os.close(self._lock_file)
             said = str(error).removeprefix("SQLite: ")
-            raise InputError(f"{path} cannot be used as a store: {said}") from error
+            code = getattr(error.__cause__ or error, "sqlite_errorcode", None)
+            kind = Unreachable if code is not None and code & 0xFF in _PASSING else InputError
+            raise kind(f"{path} cannot be used as a store: {said}") from error
         except InputError:
             os.close(self._lock_file)
             raise
+
+    def begin(self) -> None:
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise StoreError(f"SQLite: {self.path} is gone: {error.strerror}") from None
+        if (found.st_dev, found.st_ino) != self._file:
+            raise StoreError(f"SQLite: {self.path} is another file than was opened: start again to use it")
+        super().begin()
+
+    def probe(self) -> None:
+        self.begin()
+        self.rollback()
+        super().probe()
 
     def _make_tables(self) -> None:
         rows = self.database.rows
@@ -146,12 +173,25 @@ class SqliteStore(SqlStore):
         if not names:
             self.database.run_script(f"begin;{_TABLES}commit;")
             return
-        found = rows("select version from meta") if "meta" in names else []
-        if found != [(VERSION,)]:
-            raise InputError(
-                f"{self.path} must hold the tables of a ranker, version {VERSION}, found "
-                f"{f'version {found[0][0]}' if found else 'other tables'}: name another file"
-            )
+        found = rows("select version from meta")[0][0] if "meta" in names else None
+        upgrade = steps(str(self.path), found, "blob")
+        if upgrade:
+            self._back_up(f"{self.path}.version-{found}")
+            with self._transaction() as run:
+                for statement in upgrade:
+                    run(statement)
+                run("update meta set version = ?", (VERSION,))
+
+    def _back_up(self, path: str) -> None:
+        """Copy everything to another file, which is there under its name only when it is whole."""
+        unfinished = f"{path}-unfinished"
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        self.database.run("vacuum into ?", (unfinished,))
+        with open(unfinished, "rb+") as file:
+            os.fchmod(file.fileno(), _MODE)
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
 
     def _open(self) -> SqliteDatabase:
         database = SqliteDatabase(self.path)
@@ -184,7 +224,7 @@ def _lock(path: Path) -> int:
     """Keep other processes away for as long as this one lives, however it ends."""
     name = path.with_name(path.name + "-lock")
     try:
-        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
     except OSError as error:
         raise InputError(f"{path} cannot be used as a store: {error}") from error
     try:

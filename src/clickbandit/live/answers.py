@@ -1,0 +1,54 @@
+"""What the engine says when something is done, and to whom."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from clickbandit.live.requests import Request
+from clickbandit.live.values import EventVerdict, Shown, Source, Verdict
+
+log = logging.getLogger("clickbandit.live")
+
+Sink = Callable[[list[tuple[Any, Any]]], None]
+"""Takes pairs of a future and its result, which is an exception if the operation failed."""
+
+
+class Operation(NamedTuple):
+    """Something to do, and where to say that it is done."""
+
+    request: Request
+    future: Any
+    sink: Sink
+
+
+class Counts:
+    """What happened since the ranker was started."""
+
+    def __init__(self) -> None:
+        self.ranked: Counter[Source] = Counter()
+        self.events: Counter[EventVerdict] = Counter()
+        self.failures = 0
+        self.pruned = 0
+        self.batches = 0
+        self.operations = 0
+
+    def add(self, results: Iterable[Any]) -> None:
+        """Count the lists and verdicts among these."""
+        for result in results:
+            if isinstance(result, Shown):
+                self.ranked[result.source] += 1
+            elif isinstance(result, list):
+                self.events.update(verdict.verdict for verdict in result if isinstance(verdict, Verdict))
+
+
+def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
+    """Give everyone their result."""
+    sinks: dict[Sink, list[tuple[Any, Any]]] = {}
+    for operation, result in zip(operations, results, strict=True):
+        sinks.setdefault(operation.sink, []).append((operation.future, result))
+    for sink, pairs in sinks.items():
+        try:
+            sink(pairs)
+        except RuntimeError:  # an event loop that was closed: nobody waits any more
+            log.warning("%d answers found nobody who waits for them", len(pairs))

@@ -1,0 +1,296 @@
+"""HTTP/1.1 over a connection: bytes to requests and answers to bytes, and nothing that one connection can do without
+end. A request is admitted by its headers, and counts only once its body is there (docs/decisions/0010-service.md)."""
+
+import asyncio
+import math
+from collections import deque
+from contextlib import aclosing
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+
+from clickbandit.live.http.reading import MAX_BYTES, Headers, Request
+from clickbandit.live.http.refusals import Refused
+from clickbandit.live.http.service import Response, Service
+from clickbandit.live.http.stream import Stream
+
+MAX_HEAD = 2**16
+"""Bytes of a request before its body."""
+MAX_HEADERS = 100
+MAX_CONNECTIONS = 5000
+"""In one process. For another one, the connection that has not sent a whole request for longest has to go."""
+MAX_WAITING = 2**26
+"""Bytes in bodies that are not whole, of all connections; beyond that the oldest has to go."""
+MAX_DISCARDED = 2**24
+"""Bytes of a body that is refused which are read all the same, for most clients look at the answer only after that."""
+IDLE_SECONDS = 65.0
+"""Between two requests; a little more than load balancers allow."""
+HEAD_SECONDS = 10.0
+BODY_SECONDS = 30.0
+"""That a request may take to arrive, from its first byte and from the end of its headers on."""
+WRITE_SECONDS = 30.0
+"""That an answer may wait to be read."""
+
+_STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+
+
+class Connections:
+    """All connections of a process, and the limits that they share."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.loop = asyncio.get_running_loop()
+        self.open: dict[Connection, None] = {}
+        """Those that sent a whole request longest ago first."""
+        self.waiting_bytes = 0
+        self.stopping = False
+        self.date = b""
+
+    def make_room(self, new: "Connection") -> bool:
+        """Whether there is room for another connection, or was made."""
+        return len(self.open) <= MAX_CONNECTIONS or self._drop(new, lambda other: True)
+
+    def bound_bodies(self, newest: "Connection") -> None:
+        while self.waiting_bytes > MAX_WAITING and self._drop(newest, lambda other: other.size > 0):
+            pass
+
+    def _drop(self, spared: "Connection", choose: Any) -> bool:
+        for connection in self.open:
+            if connection is not spared and not connection.answering and choose(connection):
+                connection.drop()
+                return True
+        return False
+
+    def look(self) -> None:
+        """Once a second: close what took too long."""
+        self.date = b"date: " + formatdate(usegmt=True).encode() + b"\r\n"
+        self.service.look()
+        now = self.loop.time()
+        for connection in [one for one in self.open if one.deadline < now]:
+            connection.time_out()
+
+    def stop(self) -> None:
+        """Let those go that ask for nothing; the others end with their answer."""
+        self.stopping = True
+        for connection in list(self.open):
+            if not connection.answering:
+                connection.drop()
+
+    @property
+    def answering(self) -> bool:
+        return any(connection.answering for connection in self.open)
+
+
+class Connection(asyncio.Protocol):
+    """One connection. httptools calls the methods that begin with `on_`."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, connections: Connections) -> None:
+        self._all = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._head = 0
+        """Bytes of the request at hand before its body is begun."""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._request: Request | None = None
+        """Whose headers are there, while its body is awaited."""
+        self._body: list[bytes] = []
+        self.size = 0
+        """Bytes of its body so far."""
+        self._discarded = -1
+        """Bytes read since the request was refused; -1 while it is not."""
+        self._queue: deque[Request] = deque()
+        self._broken = False
+        """Whether nothing that comes can be read any more."""
+        self._task: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.deadline = math.inf
+
+    @property
+    def answering(self) -> bool:
+        return self._task is not None
+
+    # --- what happens to the connection ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self._all.open[self] = None
+        self._set_deadline(IDLE_SECONDS)
+        if self._all.stopping or not self._all.make_room(self):
+            self._refuse(Refused(503, "there are too many connections"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._all.open.pop(self, None)
+        self._forget_body()
+        self._writable.set()
+        self._queue.clear()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+        self._set_deadline(WRITE_SECONDS)
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self.deadline = math.inf if self.answering else self._all.loop.time() + IDLE_SECONDS
+
+    def data_received(self, data: bytes) -> None:
+        if self._discarded >= 0:
+            self._discarded += len(data)
+            if self._discarded > MAX_DISCARDED:
+                self.drop()
+                return
+        elif self._request is None:
+            if self._head == 0 and not self.answering:
+                self._set_deadline(HEAD_SECONDS)
+            self._head += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # it is answered as if nothing else had been proposed
+            pass
+        except httptools.HttpParserError:
+            self._refuse(Refused(400, "this is not HTTP/1.1"))
+        if self._request is None and self._discarded < 0 and self._head > MAX_HEAD:
+            self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes"))
+
+    def time_out(self) -> None:
+        if self._request is not None and self._discarded < 0 and not self.answering:
+            self._refuse(Refused(408, f"the body did not arrive within {BODY_SECONDS:g} seconds"))
+        self.drop()
+
+    def drop(self) -> None:
+        """Close, whatever is under way."""
+        self._all.open.pop(self, None)
+        self._forget_body()
+        if self._writable.is_set():
+            self.transport.close()  # what was written is sent
+        else:
+            self.transport.abort()
+
+    def _set_deadline(self, seconds: float) -> None:
+        self.deadline = self._all.loop.time() + seconds
+
+    def _forget_body(self) -> None:
+        self._all.waiting_bytes -= self.size
+        self.size = 0
+        self._body = []
+
+    # --- from bytes to requests -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers = b"", []
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self._headers) < MAX_HEADERS:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        path, _, query_string = self._url.partition(b"?")
+        method = self._parser.get_method().decode("ascii")
+        request = self._request = Request(method, path, query_string, Headers(self._headers))
+        self._head = 0
+        self._set_deadline(BODY_SECONDS)
+        refused = self._all.service.admit(request)
+        if refused is not None and request.headers.has_body:
+            self._answer(request, refused, close=True)
+            self._discarded = 0
+        elif request.headers.expect.lower() == b"100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        if self._discarded >= 0:
+            return
+        self._body.append(body)
+        self.size += len(body)
+        self._all.waiting_bytes += len(body)
+        if self.size > MAX_BYTES:
+            assert self._request is not None
+            self._answer(self._request, self._all.service.too_large(self._request), close=True)
+            self._discarded = 0
+            self._forget_body()
+        elif self._all.waiting_bytes > MAX_WAITING:
+            self._all.bound_bodies(self)
+
+    def on_message_complete(self) -> None:
+        request, self._request = self._request, None
+        self._head = 0
+        if self._discarded >= 0 or request is None:
+            self.drop()
+            return
+        request.body = b"".join(self._body)
+        request.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        self._forget_body()
+        self._queue.append(request)
+        if self._task is None:
+            self._next()
+        elif len(self._queue) > 1:  # whoever does not wait for answers must
+            self.transport.pause_reading()
+
+    # --- from answers to bytes ------------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        """Answer the next request, if there is one."""
+        if self._queue:
+            if self._all.open.pop(self, self) is None:
+                self._all.open[self] = None  # to the end
+            self.deadline = math.inf
+            self._task = self._all.loop.create_task(self._serve(self._queue.popleft()))
+            if not self._queue and not self._broken:
+                self.transport.resume_reading()
+            return
+        self._task = None
+        self._set_deadline(IDLE_SECONDS)
+
+    async def _serve(self, request: Request) -> None:
+        response = await self._all.service.answer(request)
+        close = not request.keep_alive or self._all.stopping or (self._broken and not self._queue)
+        if isinstance(response.body, Stream):
+            await self._send_stream(response, response.body)
+            close = True
+        else:
+            self._answer(request, response, close=close)
+            await self._writable.wait()
+        if close or self.transport.is_closing():
+            self._task = None
+            self.drop()
+        else:
+            self._next()
+
+    def _answer(self, request: Request | None, response: Response, *, close: bool) -> None:
+        body = response.body
+        assert isinstance(body, bytes)
+        length = (b"content-length", str(len(body)).encode())
+        head = self._head_of(response, length, *([(b"connection", b"close")] if close else []))
+        self.transport.write(head if request is not None and request.method == "HEAD" else head + body)
+
+    def _head_of(self, response: Response, *more: tuple[bytes, bytes]) -> bytes:
+        lines = [b"%b: %b\r\n" % pair for pair in (*response.headers, *more)]
+        return b"".join([_STATUS[response.status], self._all.date, *lines, b"\r\n"])
+
+    async def _send_stream(self, response: Response, stream: Stream) -> None:
+        """Send messages until there are no more, or nobody reads them."""
+        chunked = (b"transfer-encoding", b"chunked")
+        self.transport.write(self._head_of(response, chunked, (b"connection", b"close")))
+        async with aclosing(stream.messages) as messages:
+            async for message in messages:
+                await self._writable.wait()
+                if self.transport.is_closing():
+                    return
+                self.transport.write(b"%x\r\n%b\r\n" % (len(message), message))
+        self.transport.write(b"0\r\n\r\n")
+
+    def _refuse(self, refused: Refused) -> None:
+        """Say what is wrong, and close, after what was asked for before."""
+        if self.answering:
+            self._broken = True
+            self.transport.pause_reading()
+        elif not self.transport.is_closing():
+            if self._discarded < 0:
+                self._answer(None, self._all.service.refuse(refused), close=True)
+            self.drop()

@@ -1,0 +1,194 @@
+"""Hostile and slow connections: each is bounded in bytes and time, and none keeps the others from being served."""
+
+import json
+import re
+import socket
+import time
+from contextlib import ExitStack, closing
+
+import pytest
+
+from clickbandit.live import AsyncRanker
+from clickbandit.live.http import protocol
+from clickbandit.live.http import service as service_module
+from clickbandit.live.http.auth import Keys
+from live.serving import serve, until
+
+KEY = "correct-horse-battery"
+BODY = json.dumps({"query": "shoes", "items": list("ABCDEF")}).encode()
+RANK = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+WHOLE = RANK + b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def connect(service):
+    """Opens connections that are closed in the end."""
+    with ExitStack() as stack:
+
+        def open_(*parts: bytes) -> socket.socket:
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=10))
+            for part in parts:
+                raw.sendall(part)
+            return raw
+
+        yield open_
+
+
+def read(raw: socket.socket) -> bytes:
+    """All that comes until the connection is closed."""
+    answer = b""
+    try:
+        while part := raw.recv(65536):
+            answer += part
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+def taken(raw: socket.socket, part: bytes) -> int:
+    """How many bytes can be sent, this part again and again: what the network holds, and what the service reads."""
+    for n in range(1, 2**28 // len(part)):
+        try:
+            raw.sendall(part)
+        except OSError:
+            return n * len(part)
+    return 2**28
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+def test_headers_without_end(service, connect):
+    raw = connect(b"GET /livez HTTP/1.1\r\n")
+    assert taken(raw, b"x-name: %b\r\n" % (b"x" * 1000)) < 20 * protocol.MAX_HEAD
+    many = connect(b"GET /livez HTTP/1.1\r\n" + b"a: b\r\n" * (protocol.MAX_HEAD // 6 - 100) + b"\r\n")
+    many.shutdown(socket.SHUT_WR)
+    assert status(read(many)) == 200  # it fits, and only so many of them are looked at
+    one = connect(b"GET /livez HTTP/1.1\r\na: " + b"b" * protocol.MAX_HEAD)
+    assert status(read(one)) == 431
+    assert service.get("/livez").status == 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "sent", "says"),
+    [
+        ("HEAD_SECONDS", b"GET /livez HTTP/1.1\r\nHost: local", b""),
+        ("HEAD_SECONDS", b"G", b""),
+        ("BODY_SECONDS", RANK + b"Content-Length: 50\r\n\r\n{", b"HTTP/1.1 408"),
+        ("BODY_SECONDS", RANK + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", b"HTTP/1.1 408"),
+        ("IDLE_SECONDS", b"", b""),
+        ("IDLE_SECONDS", LIVE, b"HTTP/1.1 200"),
+    ],
+)
+def test_what_takes_too_long_is_closed(connect, monkeypatch, limit, sent, says):
+    monkeypatch.setattr(protocol, limit, 0.2)
+    started = time.monotonic()
+    answer = read(connect(sent))
+    assert answer.startswith(says) if says else answer == b""
+    assert time.monotonic() - started < 5
+
+
+def test_bodies_that_never_come_keep_nobody_waiting(service, connect, monkeypatch):
+    monkeypatch.setattr(service_module, "MAX_REQUESTS", 3)
+    waiting = [connect(RANK + b"Content-Length: 100\r\n\r\n") for _ in range(20)]
+    until(lambda: len(service.server.connections.open) >= 20)
+    assert service.rank()["source"] == "policy"
+    assert service.get("/readyz").status == 200
+    assert service.get("/v1/queries").status == 200
+    assert len(waiting) == 20
+
+
+def test_to_be_stopped_does_not_wait_for_a_body(folder):
+    with ExitStack() as stack:
+        with serve(AsyncRanker(f"sqlite:///{folder}/c.db", policy="random")) as served:
+            for sent in (RANK + b"Content-Length: 100\r\n\r\n{", b"GET / HT", b"", LIVE):
+                raw = stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+                raw.sendall(sent)
+            until(lambda: len(served.server.connections.open) == 4)
+            started = time.monotonic()
+        assert time.monotonic() - started < 3
+
+
+def test_without_a_key_no_body_is_read(open_service):
+    service = open_service(keys=Keys([KEY]))
+    with closing(socket.create_connection(("127.0.0.1", service.port), timeout=10)) as raw:
+        raw.sendall(RANK + b"Content-Length: 2000000\r\n\r\n")
+        assert raw.recv(65536).startswith(b"HTTP/1.1 401")
+    with closing(socket.create_connection(("127.0.0.1", service.port), timeout=10)) as raw:
+        raw.sendall(RANK + b"Content-Length: 99999999999\r\n\r\n")
+        assert taken(raw, b"x" * 2**20) < 3 * protocol.MAX_DISCARDED
+
+
+def test_too_many_connections(service, connect, monkeypatch):
+    """The one that has asked for nothing for longest makes room; whoever is being answered stays."""
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 4)
+    first, *others = [connect() for _ in range(4)]
+    until(lambda: len(service.server.connections.open) == 4)
+    others[0].sendall(LIVE)
+    assert status(others[0].recv(65536)) == 200
+    for n in range(8):
+        assert status(connect(LIVE).recv(65536)) == 200, n
+        if n == 0:
+            assert first.recv(10) == b""
+    assert len(service.server.connections.open) <= 5
+
+
+def test_bodies_together_are_bounded(service, connect, monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_WAITING", 2**20)
+    part = RANK + b"Content-Length: 500000\r\n\r\n" + b" " * 400_000
+    raws = [connect(part) for _ in range(6)]
+    assert read(raws[0]) == b""
+    assert service.server.connections.waiting_bytes <= 2**20
+    assert service.rank()["source"] == "policy"
+    for raw in raws:
+        raw.close()
+    until(lambda: service.server.connections.waiting_bytes == 0)
+
+
+def test_over_the_limit_lists_are_in_the_given_order(service, monkeypatch):
+    service.rank(id="x")
+    monkeypatch.setattr(service_module, "MAX_REQUESTS", 0)
+    answer = service.rank(items=list("FEDCBA"), excluded=["E"])
+    assert ([item["id"] for item in answer["items"]], answer["source"]) == (list("FDC"), "fallback")
+    assert service.post("/v1/events", {"events": []}).status == 503
+    assert service.post("/v1/rank", {"query": "q", "items": ["A", "A"]}).status == 422
+    assert service.get("/livez").status == 200
+    monkeypatch.undo()
+    assert service.get("/v1/stats").json["ranked"] == {"policy": 1, "fallback": 1}
+
+
+def test_whoever_reads_no_answers_must_wait(service, connect, monkeypatch):
+    """Answers are not piled up: after those that the network holds, no more requests are read."""
+    monkeypatch.setattr(protocol, "WRITE_SECONDS", 0.5)
+    raw = connect()
+    raw.settimeout(0.5)
+    assert taken(raw, b"GET /page/app.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000) < 2**24
+    assert service.get("/livez").status == 200
+    until(lambda: len(service.server.connections.open) == 1)
+
+
+def test_requests_sent_at_once_are_answered_in_order(connect):
+    last = LIVE.replace(b"Host", b"Connection: close\r\nHost")
+    answer = read(connect(WHOLE + LIVE + LIVE.replace(b"livez", b"nothing") + last))
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"404", b"200"]
+
+
+def test_what_comes_after_a_request_is_no_reason_not_to_answer_it(connect):
+    assert status(read(connect(WHOLE + b"\x00\x01 garbage\r\n\r\n"))) == 200
+
+
+def test_other_ways_to_ask(connect):
+    raw = connect(RANK + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+    assert raw.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    raw.sendall(BODY)
+    assert status(raw.recv(65536)) == 200
+    raw = connect(LIVE.replace(b"1.1", b"1.0"))
+    assert b"connection: close" in read(raw)
+    raw = connect(LIVE.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost"))
+    assert status(read(raw)) == 200
+    raw = connect(b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    head, _, body = read(raw).partition(b"\r\n\r\n")
+    assert (status(head), body) == (200, b"")
+    assert b"date: " in head

@@ -1,0 +1,55 @@
+"""Memory is bounded by bytes: a few large queries must not take what many small ones may."""
+
+import logging
+
+import pytest
+
+from live.conftest import PlainAlgorithms, only_sqlite
+
+pytestmark = only_sqlite
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch, caplog):
+    """Nothing here is worth the time to compile."""
+    caplog.set_level(logging.CRITICAL, "clickbandit.live")
+    monkeypatch.setattr("clickbandit.live.methods.Algorithms", PlainAlgorithms)
+
+
+def items(n):
+    return [f"item {k}" for k in range(n)]
+
+
+def test_large_queries_are_let_go_by_their_bytes(open_ranker):
+    """Each takes about 120 KB of 1 MiB."""
+    ranker = open_ranker(policy="toprank", memory=1)
+    for k in range(20):
+        assert ranker.rank(f"query {k}", items(70)).source == "policy"
+        stats = ranker.stats()
+        assert stats.learner_bytes <= 2**20
+    assert 5 <= stats.learners <= 9
+    for k in range(20):  # nothing is lost
+        assert ranker.query(f"query {k}").summary.items == 70
+        assert ranker.rank(f"query {k}", items(70)).source == "policy"
+    ranker._core._engine.learners.clear()
+    assert ranker._core._engine.learners.n_bytes == 0
+
+
+def test_small_queries_are_let_go_by_their_number(open_ranker):
+    ranker = open_ranker(learners=3)
+    for k in range(6):
+        ranker.rank(f"query {k}", items(5))
+    assert ranker.stats().learners == 3
+
+
+def test_a_state_that_is_too_large_is_not_begun(open_ranker):
+    ranker = open_ranker(policy="toprank", memory=1)
+    shown = ranker.rank("shoes", items(200))
+    assert (shown.source, shown.items) == ("fallback", tuple(items(3)))
+    assert ranker.stats().learner_bytes < 20_000
+    assert ranker.rank("hats", items(60)).source == "policy"
+    assert ranker.rank("hats", items(200)).source == "fallback"  # nor grown into
+    assert ranker.rank("hats", items(60)).source == "policy"
+    assert ranker.verify("hats")
+    ranker.reset("shoes", policy="random")
+    assert ranker.rank("shoes", items(200)).source == "policy"
