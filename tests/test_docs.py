@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from clickbandit import load_queries
+from clickbandit import cli, load_queries
 from clickbandit.click_models.base import model_names
 from clickbandit.live import Ranker
 from clickbandit.policies.base import policy_names
@@ -30,65 +30,74 @@ def fenced(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
 
 
+@pytest.fixture
+def program(tmp_path, monkeypatch, capsys):
+    """Runs a program's text, or a command, in a folder of its own, and gives what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str) -> str:
+        exec(compile(text, "<documentation>", "exec"), {"__name__": "__main__"})
+        return capsys.readouterr().out
+
+    def command(text: str) -> str:
+        words = shlex.split(text)
+        assert words[0] == "clickbandit"
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert not ended.value.code, err
+        return out
+
+    run.command = command
+    return run
+
+
 def test_the_readme_starts_with_two_commands_that_need_no_set_up():
     commands = fenced(README, "sh")[0].strip().splitlines()
     assert len(commands) == 2
     assert all(command.startswith("python3 -m venv ") for command in commands)
 
 
-def test_the_readmes_examples_run(tmp_path):
+def test_the_readmes_examples_run(program, tmp_path):
     code, live = fenced(README, "python")
-    live += "\nprint(ranker.settle(shown.id).clicked)"
-    done = subprocess.run([sys.executable, "-c", live], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout in ("('A',)\n", "()\n")  # A is one of six that five positions show
+    live += "\nprint(ranker.settle(shown.id).clicked)\nranker.close()"
+    assert program(live) in ("('A',)\n", "()\n")  # A is one of six that five positions show
     code = (
         code.replace("1_000_000", "20_000")
         + "\ntrace.plot().save('chart.svg')\ntrace.plot().save('chart.html')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "10 runs of 20,000 steps" in done.stdout
+    assert "10 runs of 20,000 steps" in program(code)
     assert "<svg" in (tmp_path / "chart.svg").read_text()
     assert "vega" in (tmp_path / "chart.html").read_text()
 
 
-def test_the_way_from_a_log_to_click_models(tmp_path):
+def test_the_way_from_a_log_to_click_models(program, tmp_path):
     """The first commands and the example of docs/fitting.md run as they stand."""
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
     commands = fenced(FITTING, "sh")[0].strip().splitlines()
     assert len(commands) == 3
-    for command in commands:
-        words = command.replace("1e5", "5e3").split()
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    assert "fits best on 5,000 sessions" in done.stdout
+    *_, printed = (program.command(command.replace("1e5", "5e3")) for command in commands)
+    assert "fits best on 5,000 sessions" in printed
     (code,) = fenced(FITTING, "python")
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("5,000 sessions")
-    assert done.stdout.endswith("PBM\n")
+    printed = program(code)
+    assert printed.startswith("5,000 sessions")
+    assert printed.endswith("PBM\n")
 
 
-def test_an_experiment_from_python(tmp_path):
+def test_an_experiment_from_python(program, tmp_path):
     """The example of docs/reproducing.md runs as it stands."""
     (code,) = fenced(REPRODUCING, "python")
     (tmp_path / "queries.json").write_text((PROJECT / "examples" / "queries.json").read_text())
     code += "\nassert load_results('mine').table.equals(table)\nprint(table.num_rows)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{2 * 3 * 3 * 100}\n"
+    assert program(code) == f"{2 * 3 * 3 * 100}\n"
 
 
-def test_rankers_in_a_program(tmp_path):
+def test_rankers_in_a_program(program):
     """The first two examples of docs/live.md run as they stand, one after the other."""
     threads, loop, _ = fenced(LIVE, "python")
     for code, says in ((threads, "accepted duplicate 1"), (loop, "accepted")):
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        lines = [line for line in done.stdout.splitlines() if not line.startswith("(")]
+        lines = [line for line in program(code).splitlines() if not line.startswith("(")]
         assert " ".join(lines) == says
 
 
@@ -152,16 +161,13 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", sorted({line.split()[1] for line in COMMANDS}))
-def test_the_commands_in_the_documentation_exist(command):
+def test_the_commands_in_the_documentation_exist(command, program):
     """Every command of the README and the guides is one, with options that it has."""
-    done = subprocess.run(
-        [sys.executable, "-m", "clickbandit", command, "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    told = program.command(f"clickbandit {command} --help")
     for line in COMMANDS:
         words = line.replace("\\", "").split("#")[0].split()
         if words[1] == command:
-            assert [word for word in words if word.startswith("--") and word not in done.stdout] == [], line
+            assert [word for word in words if word.startswith("--") and word not in told] == [], line
 
 
 def test_the_examples_queries_have_both_of_the_papers_models():
