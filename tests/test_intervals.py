@@ -143,6 +143,14 @@ def test_a_few_heavy_impressions_are_no_evidence():
     assert watched_over_shares([plain, (0.001, (29_970, 9000, 9000), (30, 10, 10))]) == (-math.inf, math.inf)
 
 
+def test_nothing_is_said_just_after_a_change():
+    """Few impressions of the new share weigh much, and whether they are there yet is chance."""
+    plain, nothing = (0.5, (5000, 500, 500), (5000, 500, 500)), (-math.inf, math.inf)
+    assert watched_over_shares([plain, (0.05, (1900, 500, 500), (19, 5, 5))]) == nothing
+    assert math.isfinite(watched_over_shares([plain, (0.05, (1900, 500, 500), (100, 28, 28))])[0])
+    assert math.isfinite(watched_over_shares([plain, (0.05, (90, 25, 25), (4, 1, 1))])[0])
+
+
 def test_a_share_of_nothing_compares_nothing():
     with pytest.raises(InputError, match=r"must be above 0 and below 1, found 0\.0: leave it out"):
         watched_over_shares([(0.0, (5, 1, 1), (0, 0, 0))])

@@ -174,7 +174,10 @@ def _solve(
         if size <= 1e-8 * goal:
             break
         moved = product(direction)
-        length = size / max(float(direction @ moved), 1e-300)
+        curvature = float(direction @ moved)
+        if not curvature > 0:  # EM was stopped where there is no maximum yet
+            break
+        length = size / curvature
         found, left = found + length * direction, left - length * moved
         scaled = left / diagonal
         before, size = size, float(left @ scaled)
