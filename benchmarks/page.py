@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import Table
-from benchmarks.live import CONNECTIONS, Load, _cpu, _run, connect, server
+from benchmarks.live import CONNECTIONS, MEASURED, Load, _cpu, _run, connect, server
 from clickbandit.live import Ranker
 from clickbandit.live.stores.contract import QUERY_COLUMNS
 
@@ -37,10 +37,10 @@ _ASKED = {
 def main(quick: bool) -> Iterator[Table]:
     with tempfile.TemporaryDirectory() as folder:
         _fill(Path(folder) / "clickbandit.db")
-        with server(Path(folder)) as (process, port):
+        with server(Path(folder), MEASURED) as (process, port):
             rows = [_ask(process.pid, port, name, path, 5 if quick else 20) for name, path in _ASKED.items()]
     yield Table(f"The page: {QUERIES:,} queries on SQLite, milliseconds to answer (wanted: 300)", rows)
-    with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (process, port):
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder), MEASURED) as (process, port):
         rows = asyncio.run(_measure(process.pid, port, 3.0 if quick else 10.0, 3 if quick else 6))
     title = (
         f"{VIEWERS} viewers of a service under load, CPU for a rank with its click (wanted: at most 5% added)"

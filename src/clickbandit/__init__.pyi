@@ -35,6 +35,7 @@ from clickbandit.policies.contract import Leaps as Leaps
 from clickbandit.policies.contract import Live as Live
 from clickbandit.policies.cts import CTS as CTS
 from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
+from clickbandit.policies.glrt_cascade_kl_ucb import GLRTCascadeKLUCB as GLRTCascadeKLUCB
 from clickbandit.policies.grab import GRAB as GRAB
 from clickbandit.policies.optimal import Optimal as Optimal
 from clickbandit.policies.pbm_pie import PBMPIE as PBMPIE

@@ -354,17 +354,8 @@ def check(one: Window, axe: str) -> list[str]:
 
 def test_the_demo(window, tmp_path):
     """Lists get better, a batch splits, the panel works, and nothing is left of it."""
-    command = [
-        sys.executable,
-        "-m",
-        "clickbandit",
-        "demo",
-        "--port",
-        "0",
-        "--no-browser",
-        "--versus",
-        "toprank",
-    ]
+    options = "demo --port 0 --no-browser --versus toprank"
+    command = [sys.executable, "-m", "clickbandit", *options.split()]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         try:

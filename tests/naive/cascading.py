@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from naive.common import kl_upper, shuffle_front
+from naive.common import kl, kl_upper, shuffle_front
 
 
 def highest(index: dict[int, float], n: int, rng: np.random.Generator) -> list[list[int]]:
@@ -89,6 +89,84 @@ class CascadeKLUCB:
         for item, click in list(zip(ranking, clicks, strict=True))[:examined]:
             self.observed[item] += 1
             self.clicks[item] += click
+
+
+class GLRTCascadeKLUCB(CascadeKLUCB):
+    """Wang et al. 2019: observations in blocks, a test after each, and everything anew where one finds a change."""
+
+    def __init__(
+        self,
+        n_items: int,
+        n_positions: int,
+        *,
+        horizon: int,
+        feedback: str = "first",
+        exploration: float = 0.0,
+        false_alarm: float = 0.0,
+    ) -> None:
+        self.settings = {"horizon": horizon, "feedback": feedback}
+        self.n_items = n_items
+        usual = math.sqrt(n_items * math.log(horizon) / horizon)
+        self.period = int(n_items / min(exploration or usual, 0.5))
+        self.false_alarm = false_alarm or 1 / horizon
+        self.restarts = 0
+        super().__init__(n_items, n_positions, **self.settings)
+        self.start()
+
+    def start(self) -> None:
+        super().__init__(self.n_items, self.n_positions, **self.settings)
+        self.block: dict[int, list[int]] = {item: [] for item in range(self.n_items)}
+        """The clicks and non-clicks since the last whole block."""
+        self.blocks: dict[int, list[tuple[int, int]]] = {item: [] for item in range(self.n_items)}
+        """The lengths and clicks of whole blocks, the oldest first."""
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        lists = self.t
+        turn = lists % self.period
+        if turn < self.n_items:
+            self.t = turn  # then this is a first look of CascadeKL-UCB
+        ranking = super().rank(rng)
+        self.t = lists + 1
+        self.memo = self.restarts
+        return ranking
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: int | None = None) -> None:
+        if memo is not None and memo != self.restarts:
+            return
+        before = dict(self.observed)
+        super().update(ranking, clicks)
+        changed = []
+        for item, click in zip(ranking, clicks, strict=True):
+            if self.observed[item] > before[item]:
+                self.block[item].append(click)
+                if len(self.block[item]) == 16:
+                    self.close(item)
+                    changed.append(self.is_changed(item))
+        if any(changed):
+            self.restarts += 1
+            self.start()
+
+    def close(self, item: int) -> None:
+        blocks = self.blocks[item]
+        blocks.append((16, sum(self.block[item])))
+        self.block[item] = []
+        length = 16
+        while sum(n == length for n, _ in blocks) > 4:
+            first = next(i for i, (n, _) in enumerate(blocks) if n == length)
+            blocks[first : first + 2] = [(2 * length, blocks[first][1] + blocks[first + 1][1])]
+            length *= 2
+
+    def is_changed(self, item: int) -> bool:
+        blocks = self.blocks[item]
+        n, total = self.observed[item], self.clicks[item]
+        ratios = []
+        for split in range(1, len(blocks)):
+            before, after = (
+                (sum(m for m, _ in part), sum(c for _, c in part))
+                for part in (blocks[:split], blocks[split:])
+            )
+            ratios.append(sum(m * kl(c / m, total / n) for m, c in (after, before)))
+        return any(ratio >= math.log(3 * n**1.5 / self.false_alarm) for ratio in ratios)
 
 
 class Cascading:

@@ -24,6 +24,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "dcm-kl-ucb": cascading.DCMKLUCB,
     "cascade-ducb": cascading.CascadeDUCB,
     "cascade-swucb": cascading.CascadeSWUCB,
+    "glrt-cascade-kl-ucb": cascading.GLRTCascadeKLUCB,
     "ranked-ucb1": ranked.RankedUCB1,
     "ranked-kl-ucb": ranked.RankedKLUCB,
     "random": yardsticks.Random,

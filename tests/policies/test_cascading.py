@@ -27,6 +27,7 @@ CASCADES = [
     "dcm-kl-ucb",
     "cascade-ducb",
     "cascade-swucb",
+    "glrt-cascade-kl-ucb",
 ]
 RANKED = ["ranked-ucb1", "ranked-kl-ucb"]
 compiled_only = pytest.mark.skipif(
@@ -265,6 +266,8 @@ def test_termination_is_checked() -> None:
         ("ranked-ucb1:exploration=nan", "exploration must be a number from 0 on"),
         ("cascade-ducb:discount=1.01", "discount must be above 0 and at most 1"),
         ("cascade-ducb:discount=-0.5", "discount must be above 0 and at most 1"),
+        ("glrt-cascade-kl-ucb:exploration=0.6", "exploration must be above 0 and at most a half"),
+        ("glrt-cascade-kl-ucb:false_alarm=1", "false_alarm must be above 0 and below 1"),
         ("cascade-swucb:window=-1", "window must be a number of lists"),
         ("cascade-swucb:window=2.5", "window must be a whole number"),
         ("cts:feedback=middle", "feedback must be first or last or full"),

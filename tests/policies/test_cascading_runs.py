@@ -26,6 +26,7 @@ CASCADES = [
     "dcm-kl-ucb",
     "cascade-ducb",
     "cascade-swucb",
+    "glrt-cascade-kl-ucb",
 ]
 RANKED = ["ranked-ucb1", "ranked-kl-ucb"]
 compiled_only = pytest.mark.skipif(

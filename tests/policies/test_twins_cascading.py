@@ -86,6 +86,27 @@ def test_dcm_kl_ucb(termination: str, model: str, positions: int, delay: int) ->
     assert (twin.moved > 1900) == (len(termination) > 3)
 
 
+# --- GLRT-CascadeKL-UCB -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "positions", "delay", "restarts"),
+    [
+        ("", "CM, 6 items", 3, 0, False),
+        ("", "PBM, 1 item", 1, 0, False),
+        ("", "PBM, 30 items", 7, 25, True),
+        (":feedback=last,false_alarm=0.9,exploration=0.02", "PBM, 6 items", 3, 25, True),
+        (":feedback=last,false_alarm=0.9,exploration=0.02", "PBM, 30 items", 7, 25, True),
+    ],
+)
+def test_glrt_cascade_kl_ucb(settings: str, model: str, positions: int, delay: int, restarts: bool) -> None:
+    """What is no cascade can look like a change: an item is clicked less the lower it stands."""
+    twin = compare(f"glrt-cascade-kl-ucb{settings}", MODELS[model], positions, steps=STEPS, delay=delay)
+    assert (twin.restarts > 0) == restarts
+    if not restarts:
+        assert max(length for blocks in twin.blocks.values() for length, _ in blocks) >= 256
+
+
 # --- CascadeDUCB and CascadeSWUCB ---------------------------------------------------------------------------
 
 

@@ -83,8 +83,13 @@ def init(
 
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
-    if look_first(state, rng, ranking):
-        return
+    if not look_first(state, rng, ranking):
+        show_highest(state, rng, ranking)
+
+
+@kernel
+def show_highest(state: Any, rng: np.random.Generator, ranking: IntArray) -> None:
+    """The items with the highest bounds, highest first, those with the same bound in random order."""
     budget = budget_at(state.step[0], state.iterated)
     if highest_first(state, budget, len(ranking)):
         shuffle_tied(state, budget, rng, len(ranking))
@@ -100,7 +105,7 @@ def budget_at(step: int, iterated: float) -> float:
 
 
 @kernel
-def highest_first(state: State, budget: float, n_positions: int) -> bool:
+def highest_first(state: Any, budget: float, n_positions: int) -> bool:
     """Bring the items with the highest bounds to the front, highest first; whether there was a tie.
 
     An insertion sort from the last list's order, which is nearly right already.
@@ -129,7 +134,7 @@ def highest_first(state: State, budget: float, n_positions: int) -> bool:
 
 
 @slow_path
-def shuffle_tied(state: State, budget: float, rng: np.random.Generator, n_positions: int) -> None:
+def shuffle_tied(state: Any, budget: float, rng: np.random.Generator, n_positions: int) -> None:
     """Shuffle the items with the same bound, computing no bound that is certainly apart from its neighbour's."""
     order = state.order
     last = order[n_positions - 1]
@@ -149,7 +154,14 @@ def shuffle_tied(state: State, budget: float, rng: np.random.Generator, n_positi
 def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
     if state.step[0] <= len(state.order):
         first_propensity(len(state.order), out)
-    elif state.tied[0] == state.step[0]:
+    else:
+        highest_propensity(state, ranking, out)
+
+
+@kernel
+def highest_propensity(state: Any, ranking: IntArray, out: FloatArray) -> None:
+    """Of a list made by `show_highest`."""
+    if state.tied[0] == state.step[0]:
         tie_propensity(state.low, ranking, TIE, out)
     else:
         for k in range(len(out)):
