@@ -76,11 +76,11 @@ def page(name: str, text: str, everyone: Everyone) -> str:
     return _CODE.sub(side_by_side, between(written + text.removeprefix(written), "\n\n".join(parts)))
 
 
-def between(text: str, new: str) -> str:
+def between(text: str, new: str, begin: str = BEGIN) -> str:
     """The text with this in place of what is generated, which comes last if nothing was."""
-    before, _, rest = text.partition(BEGIN)
+    before, _, rest = text.partition(begin)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{new}\n\n{END}{after or chr(10)}"
+    return f"{before}{begin}\n\n{new}\n\n{END}{after or chr(10)}"
 
 
 def paragraphs(kind: type[Policy]) -> list[str]:

@@ -225,7 +225,7 @@ class ClickTS:
             clicked = 0.0
             for r, probability in list(last.items()):
                 look = self.look(k, r, NOBODY if r is None else shown[r])
-                part = probability * min(1, attraction[item] * look)
+                part = probability * attraction[item] * min(1, look)
                 last[r] -= part
                 clicked += part
             last[k] = clicked

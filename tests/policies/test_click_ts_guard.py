@@ -161,6 +161,15 @@ def test_how_sure_tests_must_be(won: int, lost: int, sure: bool) -> None:
     assert not interpreted(guard.contradicted)(state, 0, 1)
 
 
+@pytest.mark.parametrize(("learned", "budget"), [(0, 0), (1, 0.6931), (19, 6.2873), (999_999, 21.6929)])
+def test_the_budget_is_that_of_the_next_list(learned: int, budget: float) -> None:
+    """log t + 3 log log t, the second from t = 3 on."""
+    state = guarded()
+    state.learned[0] = learned
+    interpreted(guard.set_budget)(state)
+    assert state.budget[0] == pytest.approx(budget, abs=1e-4)
+
+
 def test_circles_end() -> None:
     state = guarded()
     state.wins[0, 1] = state.wins[1, 2] = state.wins[2, 0] = 100
