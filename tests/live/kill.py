@@ -24,9 +24,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -109,6 +109,17 @@ class Impression:
         self.outcome = ""
 
 
+class Report(NamedTuple):
+    """What came of a run in which nothing was lost."""
+
+    impressions: int
+    fallbacks: int
+    replies: int
+    unanswered: int
+    slowest: float
+    """Seconds that a list took which was answered at the first attempt."""
+
+
 class Client(threading.Thread):
     """Sends requests to any worker, one after the other, each until it is answered."""
 
@@ -121,6 +132,9 @@ class Client(threading.Thread):
         self.impressions: dict[str, Impression] = {}
         self.replies = 0
         self.unanswered = 0
+        self.slowest = 0.0
+        self.lost = 0.0
+        """Share of replies that this client does not wait for, and asks again."""
         self.error: BaseException | None = None
 
     def ask(self, method: str, **arguments: Any) -> tuple[Any, bool]:
@@ -133,12 +147,18 @@ class Client(threading.Thread):
                         connection.connect(self.chance.choice(self.paths))
                         self.connection = connection.makefile("rwb")
                 sent = json.dumps([method, arguments]).encode() + b"\n"
+                started = time.monotonic()
                 self.connection.write(sent)
                 self.connection.flush()
-                line = self.connection.readline()
+                line = b"" if self.chance.random() < self.lost else self.connection.readline()
                 if line.endswith(b"\n"):
-                    self.replies += 1
-                    return json.loads(line), again
+                    reply = json.loads(line)
+                    if not isinstance(reply, dict) or reply.get("error") != "StoreError":
+                        self.replies += 1
+                        if method == "rank" and not again:
+                            self.slowest = max(self.slowest, time.monotonic() - started)
+                        return reply, again
+                    time.sleep(0.1)  # the store is away
             except OSError:
                 pass
             if self.connection is not None:
@@ -166,6 +186,10 @@ class Client(threading.Thread):
         impression = self.impressions[id] = Impression(query, items)
         reply, _ = self.ask("rank", query=query, items=items, id=id)
         impression.shown, impression.source = reply[2], reply[5]
+        if impression.source == "fallback":
+            assert reply[0] != id, f"{id}: a fallback must have an id of its own"
+            assert impression.shown == items[:POSITIONS]
+            return
         assert impression.source == "policy", reply
         if chance.random() < 0.3:
             self.check_list(id)
@@ -202,7 +226,9 @@ class Client(threading.Thread):
 
     def check_list(self, id: str) -> None:
         impression = self.impressions[id]
-        reply, _ = self.ask("rank", query=impression.query, items=impression.items, id=id)
+        reply: Any = [None] * 5 + ["fallback"]
+        while reply[5] == "fallback":  # the store is away
+            reply, _ = self.ask("rank", query=impression.query, items=impression.items, id=id)
         assert reply[2] == impression.shown, f"{id} was {impression.shown}, and is {reply[2]} now"
 
     def check_end(self, id: str) -> None:
@@ -227,6 +253,14 @@ def check(clients: list[Client]) -> None:
     credit: dict[str, Counter[str]] = {query: Counter() for query in QUERIES}
     for client in clients:
         for id, impression in client.impressions.items():
+            if impression.source == "fallback":
+                reply, _ = client.ask("settle", id=id)
+                assert reply.get("error") in ("Unknown", "Conflict"), (
+                    f"{id} was not shown, and is learned: {reply}"
+                )
+                if reply["error"] == "Conflict":  # it was stored all the same, and is void
+                    seen[impression.query].update(["impressions", "void"])
+                continue
             impression.outcome = impression.outcome or "settled"
             client.check_list(id)
             client.check_end(id)
@@ -272,9 +306,23 @@ def check(clients: list[Client]) -> None:
         assert verified is True, f"{query}: the log does not give the state in use"
 
 
+def kill(worker: Worker, chance: random.Random) -> None:
+    worker.kill()
+    worker.start()
+
+
 def run(
-    store: str, kills: int, *, workers: int = 1, n_clients: int = 8, seed: int = 0, say: Any = print
-) -> None:
+    store: str,
+    kills: int,
+    *,
+    workers: int = 1,
+    n_clients: int = 8,
+    seed: int = 0,
+    say: Any = print,
+    disturb: Callable[[Worker, random.Random], None] = kill,
+    lost: float = 0.0,
+) -> Report:
+    """Disturb a worker again and again, and check everything in the end."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/{n}" for n in range(workers)]
@@ -284,12 +332,11 @@ def run(
         clients = [Client(f"{prefix}-{n}", paths, stop) for n in range(n_clients)]
         try:
             for client in clients:
+                client.lost = lost
                 client.start()
             for n in range(kills):
                 time.sleep(chance.uniform(0.02, 1.0))
-                worker = chance.choice(running)
-                worker.kill()
-                worker.start()
+                disturb(chance.choice(running), chance)
                 failed = [client for client in clients if client.error]
                 if failed:
                     break
@@ -305,11 +352,16 @@ def run(
             replies = sum(client.replies for client in clients)
             unanswered = sum(client.unanswered for client in clients)
             impressions = sum(len(client.impressions) for client in clients)
+            fallbacks = sum(i.source == "fallback" for c in clients for i in c.impressions.values())
+            for client in clients:
+                client.lost = 0.0
             check(clients)
             say(
                 f"{kills} kills of {workers} worker{'s' * (workers > 1)}, {impressions:,} impressions, {replies:,} "
                 f"acknowledged replies, {unanswered:,} requests sent again: 0 lost, 0 double"
             )
+            slowest = max(client.slowest for client in clients)
+            return Report(impressions, fallbacks, replies, unanswered, slowest)
         finally:
             stop.set()
             for worker in running:
@@ -318,21 +370,6 @@ def run(
                 if client.connection is not None:
                     with contextlib.suppress(OSError):
                         client.connection.close()
-
-
-@contextlib.contextmanager
-def new_store(name: str) -> Iterator[str]:
-    """The URL of an empty store, on disk."""
-    if name == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            yield f"sqlite:///{folder}/clicks.db"
-    elif name == "postgresql":
-        from tests.live.postgres import server
-
-        with server() as url:
-            yield url
-    else:
-        yield name
 
 
 def main() -> None:
@@ -351,6 +388,8 @@ def main() -> None:
     if given.serve:
         serve(given.store, given.serve)
     else:
+        from tests.live.postgres import new_store
+
         with new_store(given.store) as store:
             run(store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
 

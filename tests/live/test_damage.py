@@ -96,6 +96,25 @@ def test_a_flipped_bit_in_the_log(damaged, folder, open_ranker):
     assert open_ranker(**SETTINGS).verify("shoes")
 
 
+def test_a_flipped_bit_long_ago(damaged, folder):
+    """The last snapshot is enough to go on, and yet it is found: the log is replayed from its first record."""
+    reopen, expected = damaged
+    first, *_, last = sql_numbers(folder)
+    for number in (first, (first + last) // 2):
+        (written,) = read(folder, f"select records from log where number = {number}")
+        ranker = reopen((f"update log set records = ? where number = {number}", flipped(written, 4)))
+        assert ranker.query("shoes") == expected
+        assert not ranker.verify("shoes")
+        assert reopen((f"update log set records = ? where number = {number}", written)).verify("shoes")
+
+
+def sql_numbers(folder):
+    """Of the rows in the log before the last snapshot."""
+    with contextlib.closing(sqlite3.connect(folder / "clicks.db")) as file:
+        found = file.execute(f"select number from log where number < {LAST} order by number").fetchall()
+    return [number for (number,) in found]
+
+
 def test_nothing_is_left(damaged, folder):
     """It starts afresh."""
     reopen, _ = damaged
@@ -189,6 +208,7 @@ def test_what_is_pruned_while_it_is_verified(damaged, folder, monkeypatch):
             with contextlib.closing(sqlite3.connect(folder / "clicks.db")) as file, file:
                 file.execute(f"delete from log where number <= {LAST}")
                 file.execute(f"delete from snapshots where number < {LAST}")
+                file.execute("update snapshots set base = 1")
         return log(self, query, after, limit)
 
     monkeypatch.setattr(SqlReader, "log", prune)

@@ -4,6 +4,8 @@ import asyncio
 import itertools
 import logging
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,25 @@ def test_a_commit_that_only_seemed_to_fail(ranker, store):
     assert ranker.query("shoes").summary.voided == 1
     assert ranker.click("x", "A").verdict in ("late", "invalid")
     assert ranker.verify("shoes")
+
+
+def test_asking_again_while_the_store_fails_undoes_nothing(ranker, store):
+    """The list was acknowledged before; that the second answer is the given order must not void it."""
+    shown = ranker.rank("shoes", ITEMS, id="x")
+    gate = threading.Event()
+    store.begin = lambda: (gate.wait(1), store.store.begin())
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(ranker.ping)]
+        time.sleep(0.1)  # it is being done, and these two will be one batch
+        waiting += [pool.submit(ranker.rank, "shoes", ITEMS, id=id) for id in ("x", "y")]
+        time.sleep(0.1)
+        store.failing["commit"] = "after"
+        gate.set()
+        assert [one.result().source for one in waiting[1:]] == ["fallback", "fallback"]
+    store.failing.clear()
+    assert ranker.rank("shoes", ITEMS, id="x") == shown
+    assert ranker.click("x", shown.items[0]).verdict == "accepted"
+    assert ranker.click("y", "A").verdict in ("late", "invalid")  # it was never shown
 
 
 def test_failures_that_may_be_tried_again_are(ranker, store):

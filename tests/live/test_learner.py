@@ -185,6 +185,6 @@ def test_machine_code_is_made_once_for_all_settings_of_a_policy(monkeypatch):
 
     monkeypatch.setattr(algorithm, "specialise", plainly)
     algorithms = Algorithms()
-    for policy in ("cascade-ucb1", "cascade-ucb1:exploration=0.5", "cascade-ucb1:exploration=0.25", "random"):
+    for policy in ("cascade-ducb", "cascade-ducb:exploration=0.5", "cascade-ducb:exploration=0.25", "random"):
         algorithms.add(policy)
     assert len(made) == 2

@@ -78,8 +78,7 @@ def test_wrong_keys_are_slowed_down(open_service):
 def test_keys_are_read_again_when_their_file_changes(open_service, folder, capfd):
     path = folder / "keys"
     path.write_text(f"a:{KEY}a\n")
-    file = KeysFile(path, {})
-    service = open_service(keys=file.keys, reload_keys=file.reload)
+    service = open_service(keys=KeysFile(path, {}))
 
     def status(key):
         return service.get("/v1/stats", authorization=f"Bearer {KEY}{key}").status

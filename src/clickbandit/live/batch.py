@@ -131,7 +131,7 @@ class Batch(Transaction):
             learning=learning,
             user=request.user,
         )
-        self._new.append(impression)
+        self.new.append(impression)
         self.impressions[impression.id] = impression
         row.impressions += 1
         row.updated = self.now

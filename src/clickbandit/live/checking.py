@@ -51,18 +51,23 @@ class Check:
                 return None
             return self._go_on(reader, self._learner)
         except Damaged as error:
-            first = reader.snapshot(self._id, -1)
-            if first is not None and first.number > self._start:  # what was replayed is pruned meanwhile
+            base = self._base(reader)
+            if base is not None and base.number > self._start:  # what was replayed is pruned meanwhile
                 self._learner = None
                 return None
             self.damage = error
             return False
 
     def _begin(self, reader: Reader) -> None:
-        first = reader.snapshot(self._id, -1)
-        self._start = -1 if first is None else first.number
-        self._learner = restore(self._query, self._algorithms, first)
+        base = self._base(reader)
+        self._start = -1 if base is None else base.number
+        self._learner = restore(self._query, self._algorithms, base)
         self._snapshot = reader.snapshot(self._id, self._learner.number)
+
+    def _base(self, reader: Reader) -> Snapshot | None:
+        """The snapshot that the log starts from, if it does not start from nothing."""
+        first = reader.snapshot(self._id, -1)
+        return first if first is not None and first.base else None
 
     def _go_on(self, reader: Reader, learner: Learner) -> bool | None:
         last = None if self._in_use is None else self._in_use.number

@@ -92,7 +92,9 @@ class Engine:
         self._disowned: set[str] = set()
         """Impressions that were answered with the given order, but may be stored with another."""
         self._given_up: deque[str] = deque()
-        """The same, from the watchman's thread."""
+        """Those of the batch at hand that the watchman has answered."""
+        self._fresh: set[str] = set()
+        """Impressions that the last batch made: to ask again for one that was acknowledged before undoes nothing."""
         self._batch: tuple[float, list[Operation]] = (0.0, [])
         """What is being done, and since when."""
         self._prune_at = 0.0
@@ -156,6 +158,8 @@ class Engine:
                 log.exception("a batch failed for an unknown reason")
                 self._fail(operations, StoreError("the ranker failed"))
             self._batch = (0.0, [])
+            self._disowned.update(self._fresh.intersection(self._given_up))
+            self._given_up.clear()
             if self._down is None:
                 self._prune()
 
@@ -238,8 +242,7 @@ class Engine:
         now = self._now = self.clock.now()
         touched: Collection[QueryRow] = ()
         committing = False
-        while self._given_up:
-            self._disowned.add(self._given_up.popleft())
+        self._disowned.update(self._fresh.intersection(self._given_up))
         try:
             store.begin()
             due = store.due(now, _MAX_DUE)
@@ -257,6 +260,7 @@ class Engine:
             for id in due:
                 batch.settle_due(id)
             results = [self._execute(batch, request) for request in requests]
+            self._fresh = {impression.id for impression in batch.new}
             changes = batch.changes()
             if changes:
                 store.save(changes)
@@ -270,11 +274,11 @@ class Engine:
         except BaseException:
             store.rollback()
             if committing:  # who knows: these were answered otherwise than they may have been stored
-                self._disowned.update(request.id for request in requests if isinstance(request, RankRequest))
+                self._disowned.update(self._fresh)
             for row in touched:
                 self.learners.forget(row.id)
             raise
-        self._disowned.clear()
+        self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
         self.learners.used(touched)
         self.counts.batches += 1

@@ -49,7 +49,8 @@ class Transaction:
         self._by_id = {row.id: row for row in locked.queries.values()}
         self._dirty: dict[int, QueryRow] = {}
         self._touched: dict[str, ImpressionRow] = {}
-        self._new: list[ImpressionRow] = []
+        self.new: list[ImpressionRow] = []
+        """Impressions that are made."""
         self._events: list[EventRow] = []
         self._log: dict[int, bytearray] = {}
         self._replaced: set[int] = set()
@@ -76,7 +77,7 @@ class Transaction:
         histories = self._histories({snapshot.query for snapshot in snapshots})
         return Changes(
             queries=list(self._dirty.values()),
-            impressions=self._new,
+            impressions=self.new,
             touched=list(self._touched.values()),
             events=self._events,
             log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],

@@ -36,10 +36,9 @@ _BACKLOG = 2048
 
 def make_service(settings: ServiceSettings) -> Service:
     """The application of one process."""
-    file = KeysFile(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
-    keys = file.keys
+    keys = KeysFile(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
     local = is_loopback(settings.host)
-    if not local and not keys and not settings.insecure:
+    if not local and not keys.keys and not settings.insecure:
         raise InputError(
             f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
             "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
@@ -51,7 +50,6 @@ def make_service(settings: ServiceSettings) -> Service:
         only_loopback=local,
         log_requests=settings.log_requests,
         log_queries=settings.log_queries,
-        reload_keys=file.reload,
     )
 
 

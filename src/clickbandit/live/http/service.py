@@ -20,7 +20,7 @@ import msgspec
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log
-from clickbandit.live.http.auth import Keys, Rates
+from clickbandit.live.http.auth import Keys, KeysFile, Rates
 from clickbandit.live.http.endpoints import JSON, Api, Endpoint
 from clickbandit.live.http.files import page_files
 from clickbandit.live.http.metrics import Metrics
@@ -76,22 +76,21 @@ class Service:
         self,
         ranker: AsyncRanker,
         *,
-        keys: Keys | None = None,
+        keys: Keys | KeysFile | None = None,
         rate: float | None = None,
         only_loopback: bool = True,
         log_requests: bool = True,
         log_queries: bool = False,
-        reload_keys: Callable[[], Keys | None] = lambda: None,
         api: Callable[[AsyncRanker, Metrics, Streams], Api] = Api,
     ) -> None:
         self.metrics = Metrics()
-        self._keys = keys or Keys(())
+        self._keys_file = keys if isinstance(keys, KeysFile) else None
+        self._keys = keys.keys if isinstance(keys, KeysFile) else keys or Keys(())
         self.api = api(ranker, self.metrics, Streams(lambda error: problem(refusal(error))))
         self.api.document = _encode(document(self.api.endpoints(), keys=bool(self._keys)))
         self._files = page_files(demo=type(self.api) is not Api)
         self._rates = Rates(rate) if rate else None
         self._wrong_keys = Rates(_WRONG_KEYS)
-        self._reload_keys = reload_keys
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
         self._log_queries = log_queries
@@ -286,7 +285,8 @@ class Service:
     def look(self) -> None:
         """Once a second: use the keys that there are now."""
         try:
-            self._keys = self._reload_keys() or self._keys
+            if self._keys_file is not None:
+                self._keys = self._keys_file.reload() or self._keys
         except InputError as error:
             log.write("error", event="keys", message=f"the keys are as they were: {error}")
 
