@@ -173,3 +173,15 @@ def test_exact_propensities_are_not_estimated(plain):
     learner.rank(draws=20)
     assert learner.errors is None
     assert learner.chances.tolist() == [1 / len(learner.items)] * learner.shown
+
+
+def test_only_those_that_divide_items_are_asked_how(plain):
+    """The others may take long to describe themselves, and have nothing to say of groups; what was said is kept."""
+    learner = started("cts", plain)
+    assert (learner.divided(), learner.never_shows(["A"]), learner.always_shows("A", 1)) == ({}, False, False)
+    assert learner.described is None
+    said = learner.describe()
+    assert learner.describe() is said
+    learner.rank()
+    assert learner.describe() is not said
+    assert "groups" in started("batchrank", plain).divided()
