@@ -188,3 +188,15 @@ def test_machine_code_is_made_once_for_all_settings_of_a_policy(monkeypatch):
     for policy in ("cascade-ducb", "cascade-ducb:exploration=0.5", "cascade-ducb:exploration=0.25", "random"):
         algorithms.add(policy)
     assert len(made) == 2
+
+
+def test_only_those_that_divide_items_are_asked_how(plain):
+    """The others may take long to describe themselves, and have nothing to say of groups; what was said is kept."""
+    learner = started("cts", plain)
+    assert (learner.divided(), learner.never_shows(["A"]), learner.always_shows("A", 1)) == ({}, False, False)
+    assert learner.described is None
+    said = learner.describe()
+    assert learner.describe() is said
+    learner.rank()
+    assert learner.describe() is not said
+    assert "groups" in started("batchrank", plain).divided()

@@ -13,8 +13,8 @@ Choices of ours. The threshold is the one that the test's authors use in their e
 The paper tests at every observation and for every moment, which takes time and memory that grow with n: here moments
 are those between blocks of 16 observations, of which two neighbours become one when more than four have the same size,
 so that moments s observations ago are no more than about s / 3 apart. p, the share of lists that put an item in front,
-is sqrt(L log T / T), the paper's for one change, and at most a half. Feedback on lists that were made before the last
-restart is ignored.
+is sqrt(L log T / T) and at most a half, and d is 1 / T: the paper's for one change, as we remember it. Feedback on
+lists that were made before the last restart is ignored.
 
 Draws of `rank`: see `cascading`.
 """
