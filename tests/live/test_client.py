@@ -363,13 +363,13 @@ def test_a_list_that_arrives_after_the_client_gave_up_is_voided(open_service):
     """The void comes first: it is sent again until there is something to void."""
     service = open_service()
     with Client(service.url) as client:
-        client._void_later("x")
+        client._voids.add("x")
         time.sleep(0.2)
         assert client.rank("shoes", ITEMS, id="x").source == "policy"
-        client._closing.wait(0.5)
+        time.sleep(0.5)
         assert client.click("x", "A").verdict in ("late", "invalid")
         deadline = time.monotonic() + 10
-        while client._voiding is not None:
+        while client._voids.thread is not None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert client.query("shoes").summary.voided == 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.live import records
-from clickbandit.live.learner import Learner
+from clickbandit.live.chances import read_chances, write_chances
 from clickbandit.live.learners import LearnerError
 from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
@@ -183,14 +183,14 @@ class Batch(Transaction):
         return (
             POLICY,
             [names[item] for item in ranking.tolist()],
-            _written(learner),
+            write_chances(learner),
             head + ranking.astype("<i2").tobytes() + learner.memo.tobytes(),
         )
 
     def _shown(self, impression: ImpressionRow, items: Sequence[str] | None = None) -> Shown:
         row = self._by_id[impression.query]
         shown = tuple(json.loads(impression.items) if items is None else items)
-        chances, errors = _read(impression.propensities, len(shown))
+        chances, errors = read_chances(impression.propensities, len(shown))
         source, expires = SOURCES[impression.source], datetime.fromtimestamp(impression.expires / 1000, UTC)
         return Shown(impression.id, row.name, shown, chances, row.policy, source, expires, errors)
 
@@ -378,23 +378,6 @@ def new_queries(requests: Iterable[Request], defaults: QuerySettings, now: int) 
         elif isinstance(request, ResetRequest):
             new[request.query] = NewQuery(request.query, *request.settings, now)
     return list(new.values())
-
-
-def _written(learner: Learner) -> bytes:
-    """The propensities of its last list: none if they are not known, and their errors behind them if estimated."""
-    if learner.errors is not None:
-        return learner.chances.tobytes() + learner.errors.tobytes()
-    return learner.chances.tobytes() if learner.algorithm.states_chances else b""
-
-
-def _read(written: bytes | None, n: int) -> tuple[tuple[float | None, ...], tuple[float, ...] | None]:
-    """The propensities of a list of n items, and their errors."""
-    if written is None:
-        return (1.0,) * n, None
-    if not written:
-        return (None,) * n, None
-    values = np.frombuffer(written).tolist()
-    return tuple(None if chance != chance else chance for chance in values[:n]), tuple(values[n:]) or None
 
 
 def _share(id: str) -> float:

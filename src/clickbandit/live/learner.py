@@ -3,7 +3,6 @@
 No clock, no files: the same records give the same bytes, here, in another process, and when the log is replayed.
 """
 
-import json
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.packing import pack, unpack
 from clickbandit.live.records import Damaged, Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.values import MAX_ITEMS
 from clickbandit.policies.propensities import by_draws, copy_of
@@ -21,7 +21,6 @@ from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
 """A list that was made longer ago than so many changes of the items is not learned from."""
-_HEAD = struct.Struct("<I")
 
 
 class Feedback(NamedTuple):
@@ -349,20 +348,11 @@ class Learner:
             "missing": self.missing,
             "changes": self.changes,
         }
-        arrays = []
         if self.generation:
             header["policy"] = self.algorithm.name
-        if self.items:
-            header["rng"] = self.rng.bit_generator.state
-            header["state"] = fields = {}
-            for name, value in self.state._asdict().items():
-                if isinstance(value, np.ndarray):
-                    fields[name] = [value.dtype.str, value.shape]
-                    arrays.append(value.tobytes())
-                else:
-                    fields[name] = value
-        written = json.dumps(header, default=lambda value: value.tolist(), ensure_ascii=False).encode()
-        return b"".join([_HEAD.pack(len(written)), written, *arrays])
+        if not self.items:
+            return pack(header)
+        return pack({**header, "rng": self.rng.bit_generator.state}, self.state)
 
     @classmethod
     def from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
@@ -376,9 +366,7 @@ class Learner:
 
     @classmethod
     def _from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
-        (length,) = _HEAD.unpack_from(snapshot)
-        at = _HEAD.size + length
-        header = json.loads(snapshot[_HEAD.size : at])
+        header, values = unpack(snapshot)
         self = cls(query, algorithms)
         for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing", "changes"):
             setattr(self, name, header[name])
@@ -386,15 +374,6 @@ class Learner:
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])
         if self.items:
-            values = []  # by their order, for fields may have had other names when they were written
-            for value in header["state"].values():
-                if isinstance(value, list):
-                    dtype, shape = np.dtype(value[0]), value[1]
-                    n = int(np.prod(shape, dtype=np.int64))
-                    values.append(np.frombuffer(snapshot, dtype, n, at).reshape(shape).copy())
-                    at += values[-1].nbytes
-                else:
-                    values.append(value)
             self.state = self.algorithm.restore(values, len(self.items), self.shown, self.horizon)
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]

@@ -1,7 +1,6 @@
 """`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
 
 import http.client
-import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import msgspec
 
 from clickbandit.errors import InputError
 from clickbandit.live.http import messages
+from clickbandit.live.http.voids import Voids
 from clickbandit.live.requests import (
     Click,
     RankRequest,
@@ -47,10 +47,6 @@ _IDLE = 30.0
 """Seconds after which a connection is not used again; the service closes it after twice as many."""
 _PAUSE = 0.05
 """Seconds before the second attempt; twice as many before each further one."""
-_VOID_FOR = 60.0
-"""Seconds for which it is tried to void a list that was asked for and not seen: the request may still be on its way."""
-_MAX_VOIDS = 10_000
-"""That wait; beyond that the oldest is left to its window."""
 _MAX_BYTES = 1_000_000
 """Of events that are sent at once."""
 _ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
@@ -83,11 +79,7 @@ class Client:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
         self._idle: deque[tuple[http.client.HTTPConnection, float]] = deque()
-        self._unseen: deque[tuple[str, float]] = deque(maxlen=_MAX_VOIDS)
-        """Lists to void, and until when to try."""
-        self._voiding: threading.Thread | None = None
-        self._gate = threading.Lock()
-        self._closing = threading.Event()
+        self._voids = Voids(self.void)
 
     # --- the methods of a ranker ----------------------------------------------------------------------------
 
@@ -116,7 +108,7 @@ class Client:
         try:
             answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))
         except _Unanswered:
-            self._void_later(request.id)
+            self._voids.add(request.id)
             return _fallback(request)
         except StoreError:
             return _fallback(request)
@@ -238,9 +230,7 @@ class Client:
 
     def close(self) -> None:
         """Void what is to be voided, as far as the service answers, and close the connections."""
-        self._closing.set()
-        if self._voiding is not None:
-            self._voiding.join()
+        self._voids.close()
         while self._idle:
             self._idle.pop()[0].close()
 
@@ -251,41 +241,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # --- lists that were asked for and not seen -------------------------------------------------------------
-
-    def _void_later(self, id: str) -> None:
-        with self._gate:
-            self._unseen.append((id, time.monotonic() + _VOID_FOR))
-            if self._voiding is None and not self._closing.is_set():
-                self._voiding = threading.Thread(target=self._void_all, name="clickbandit-voids", daemon=True)
-                self._voiding.start()
-
-    def _void_all(self) -> None:
-        """Until nothing is left to void; once the client is closed, each of them is tried once more."""
-        pause = _PAUSE
-        while True:
-            closing = self._closing.is_set()
-            for _ in range(len(self._unseen)):
-                id, until = self._unseen.popleft()
-                if not self._is_void(id) and time.monotonic() < until:
-                    self._unseen.append((id, until))
-            with self._gate:
-                if closing or not self._unseen:
-                    self._voiding = None
-                    return
-            self._closing.wait(pause)
-            pause = min(2 * pause, 5.0)
-
-    def _is_void(self, id: str) -> bool:
-        """Void a list; whether nothing remains to be done about it."""
-        try:
-            self.void(id)
-        except (StoreError, Unknown):  # the request for it may come later than this
-            return False
-        except InputError:
-            pass
-        return True
 
     # --- HTTP -----------------------------------------------------------------------------------------------
 
