@@ -25,6 +25,7 @@ from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.progress import progress_bar
 from clickbandit.queries import Against, load_queries
+from clickbandit.report.charts import log_axis, log_range, log_scale
 from clickbandit.report.statistics import distinguishable, paired_difference
 from clickbandit.report.tables import TAIL_NAME, span
 from clickbandit.simulation.outcome import LOSING, TAIL, Outcome, last_tenth, window_ends
@@ -131,10 +132,9 @@ def key_of(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def jobs_of(part: Part) -> Iterator[Job]:
-    """All runs of a table, policy by policy; those that must be told what a model does not have are left out."""
-    users = [*part.users()]
-    for policy in part.policies:
-        for model, query, clicks, positions in users:
+    """All runs of a table, problem by problem; policies that must be told what a model does not have are left out."""
+    for model, query, clicks, positions in part.users():
+        for policy in part.policies:
             if missing_knowledge(parse_policy(policy), clicks):
                 continue
             drift = (part.steps // 2,) if part.drift else ()
@@ -204,12 +204,14 @@ def figure(results: Mapping[str, Run]) -> dict[str, Any]:
     panels = []
     for name in DRAWN:
         for model in dict.fromkeys(row[0] for row in results.get(name, {"rows": []})["rows"]):
+            rows = [(policy, runs) for users, policy, runs in results[name]["rows"] if users == model]
+            means = {policy: by_query(runs, results[name]["against"]) for policy, runs in rows}
+            low, high = log_range([mean.mean for mean in means.values()], deepest=1e-6)
             values = [
-                {"policy": policy, **by_query(runs, results[name]["against"])._asdict()}
-                for users, policy, runs in results[name]["rows"]
-                if users == model
+                {"policy": policy, "mean": mean.mean, "low": max(mean.low, low), "high": min(mean.high, high)}
+                for policy, mean in means.items()
             ]
-            x = {"type": "quantitative", "scale": {"type": "log"}, "axis": {"tickCount": 4, "format": "~s"}}
+            x = {"type": "quantitative", "scale": log_scale(low, high), "axis": log_axis(low, high)}
             y = {"field": "policy", "type": "nominal", "sort": {"field": "mean"}, "title": None}
             dots = {
                 "mark": {"type": "point", "filled": True, "size": 60},

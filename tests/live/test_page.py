@@ -127,15 +127,15 @@ def test_overview_and_search(ranker, window):
             items = ITEMS if k % 2 else ["only one"]
             while served.rank(f"query {k:03}", items)["source"] == "holdout":
                 pass
-        learn(served, "red shoes", "A", 60)
-        learn(served, "red shoes", "", 60)
+        learn(served, "red shoes", "A", 150)
+        learn(served, "red shoes", "", 50)
         served.post("/v1/queries/red%20shoes/freeze")
         one = window(served.url)
         one.open()
         one.see("1–50 of 121")
         rows = one.rows("Queries")
         assert len(rows) == 50
-        assert rows[0][:3] == ["red shoes", "frozen past horizon", "120"]  # the one with most traffic
+        assert rows[0][:3] == ["red shoes", "frozen past horizon", "200"]  # the one with most traffic
         assert re.fullmatch(r"0\.\d{3}", rows[0][3])
         one.see("however often you look", "#holdout + p")
         one.button("Next →").click()

@@ -154,6 +154,8 @@ class ClickTS:
         }
         fresh = [name for name in self.cells.free if name[0] == "fresh"]
         excess = max([0.0, *(x[name] - max(0, self.x[name]) for name in fresh)])
+        if self.goal == "clicks":
+            excess = 0.0
         self.take_law({name: value - excess * (name in self.cells.free) for name, value in x.items()})
         self.exposure = dict.fromkeys(self.items, 0.0)
         for (item, cell, j), n in self.displays.items():
@@ -165,8 +167,9 @@ class ClickTS:
         self.law = {name: math.exp(value) for name, value in x.items()}
 
     def examined(self, cell: Cell, j: int) -> float:
-        """e s under the drawn law."""
-        return 1.0 if cell == FIRST else self.law[cell] * self.law.get(j, 1.0)
+        """e s under the drawn law, for clicks at most 1."""
+        most = 1.0 if self.goal == "clicks" else math.inf
+        return 1.0 if cell == FIRST else min(most, self.law[cell] * self.law.get(j, 1.0))
 
     def look(self, k: int, r: int | None, j: int) -> float:
         return sum(part * self.examined(cell, j) for cell, part in self.cells.of(k, r))
@@ -225,7 +228,7 @@ class ClickTS:
             clicked = 0.0
             for r, probability in list(last.items()):
                 look = self.look(k, r, NOBODY if r is None else shown[r])
-                part = probability * attraction[item] * min(1, look)
+                part = probability * attraction[item] * look
                 last[r] -= part
                 clicked += part
             last[k] = clicked

@@ -15,7 +15,8 @@ from naive import propensities as naive
 from naive.click_ts import ClickTS as Twin
 
 DRAWS = 3000
-NO_MEMO = np.zeros(0)
+NO_TEST = np.zeros(2)
+"""The memo of a list that tests nothing."""
 
 
 def learned(attraction, positions, steps):
@@ -28,17 +29,17 @@ def learned(attraction, positions, steps):
     rng, twin_rng, users = (np.random.default_rng(seed) for seed in (1, 1, 2))
     ranking = np.zeros(positions, np.int64)
     for _ in range(steps):
-        interpreted(rank)(state, rng, ranking, NO_MEMO)
+        interpreted(rank)(state, rng, ranking, NO_TEST)
         assert twin.rank(twin_rng) == ranking.tolist()
         clicks = model.click(ranking.tolist(), users)
-        interpreted(update)(state, ranking, clicks, NO_MEMO)
+        interpreted(update)(state, ranking, clicks, NO_TEST)
         twin.update(ranking.tolist(), clicks.tolist())
     return state, twin
 
 
 def estimate(state, ranking, draws=DRAWS, seed=7):
     rng = np.random.default_rng(seed)
-    return by_draws(interpreted(rank), state, np.array(ranking), NO_MEMO, rng, draws)
+    return by_draws(interpreted(rank), state, np.array(ranking), NO_TEST, rng, draws)
 
 
 @pytest.mark.parametrize("steps", [0, 40, 150])
@@ -124,7 +125,7 @@ def test_the_inverse_is_right_on_average():
     def show(state, rng, ranking, memo):
         ranking[0] = int(rng.random() * 5)
 
-    inverses = [1 / by_draws(show, (), np.zeros(1, np.int64), NO_MEMO, rng, 9).chance[0] for _ in range(4000)]
+    inverses = [1 / by_draws(show, (), np.zeros(1, np.int64), NO_TEST, rng, 9).chance[0] for _ in range(4000)]
     expected = (1 - 0.8**10) / 0.2
     assert np.mean(inverses) == pytest.approx(expected, abs=4 * np.std(inverses) / math.sqrt(4000))
 

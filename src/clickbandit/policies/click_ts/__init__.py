@@ -12,9 +12,9 @@ Choices of ours: a fit or draw that is due is made when the next list is asked f
 before the first fit laws are drawn from the prior, with the first list; a draw is kept for 1 + now // 64 learned lists,
 at most 16; tau^2 takes the carries after the Newton step and their variances from H before it; the first search starts
 from the most attractive items of the draw; while a draw is kept a search exchanges only neighbours, and items from
-outside, which takes half the time and loses no clicks that we could measure; examination is cut off at 1 in
-searches alone (docs/click-ts.md says why); where a drawn e[k] is above 1 and its estimate, all e are lowered by the
-same.
+outside, which takes half the time and loses no clicks that we could measure; examination is cut off at 1 for
+goal=clicks alone (docs/click-ts.md says why); for goal=attraction, where a drawn e[k] is above 1 and its estimate, all
+e are lowered by the same.
 
 `state` and `cells` are what it counts, `algorithm` when it learns and what it shows, `fit` the linear algebra, `search`
 the list with the most clicks, `guard` its tests, `items` items that come and go, `describe` what it tells people.

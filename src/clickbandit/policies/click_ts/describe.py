@@ -10,7 +10,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.policies.click_ts.algorithm import best
-from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN
+from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN, highest
 from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
 
 DRAWS = 400
@@ -67,6 +67,8 @@ def _draws(state: State) -> FloatArray:
     z = np.random.default_rng(0).standard_normal((DRAWS, len(state.x)))
     deviation = np.linalg.solve(np.tril(state.factor).T, z.T).T
     x = np.clip(state.x + deviation, LOWEST_DRAWN, np.maximum(state.x, HIGHEST_DRAWN))
+    if state.for_clicks:
+        return x
     fresh, cells = slice(state.n_fresh - 1), slice(len(state.cell_clicks) - 1)
     excess = x[:, fresh] - np.maximum(0, state.x[fresh])
     x[:, cells] -= excess.max(axis=1, initial=0.0, keepdims=True)
@@ -74,8 +76,9 @@ def _draws(state: State) -> FloatArray:
 
 
 def _laws(state: State, x: FloatArray) -> _Laws:
-    n_cells, later = len(state.cell_clicks), slice(state.n_fresh, None)
-    cells = np.exp(np.hstack([np.zeros((len(x), 1)), x[:, : n_cells - 1]]))
+    n_cells, later, most = len(state.cell_clicks), slice(state.n_fresh, None), highest(state)
+    uncut = np.exp(np.hstack([np.zeros((len(x), 1)), x[:, : n_cells - 1]]))
+    cells = np.minimum(most, uncut)
     look = state.share * cells[:, state.cell[:, 0]]
     part = state.share < 1
     look[:, part] += (1 - state.share[part]) * cells[:, state.cell[part, 0] + 1]
@@ -84,7 +87,7 @@ def _laws(state: State, x: FloatArray) -> _Laws:
     after = cells[:, later] @ shown
     without = cells[:, _fresh_cells(state)] @ shown
     if len(state.after):
-        looks = cells[:, later, None] * np.exp(x[:, None, n_cells - 1 :])
+        looks = np.minimum(most, uncut[:, later, None] * np.exp(x[:, None, n_cells - 1 :]))
         exposure += np.tensordot(looks, state.carried, axes=([1, 2], [1, 2]))
         carried = state.carried.sum(axis=0)
         after += np.tensordot(looks, carried, axes=([1, 2], [0, 1]))

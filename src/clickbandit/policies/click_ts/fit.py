@@ -165,12 +165,13 @@ def draw(state: State, rng: np.random.Generator) -> None:
     solve_upper(state.factor, x)
     for p in range(len(x)):
         x[p] = min(max(state.x[p] + x[p], LOWEST_DRAWN), max(state.x[p], HIGHEST_DRAWN))
-    lower_together(x, state.x, state.n_fresh, len(state.examination))
+    if not state.for_clicks:
+        lower_together(x, state.x, state.n_fresh, len(state.examination))
     unfold(x, state.examination, state.carry)
     look_around(state)
     for item in range(len(state.clicks)):
         state.exposure[item] = exposure_of(
-            state.shown[item], state.carried[item], state.examination, state.look_after
+            state.shown[item], state.carried[item], state.examination, state.look_after, highest(state)
         )
     state.since_draw[0] = 0.0
 
@@ -190,38 +191,44 @@ def lower_together(x: FloatArray, fitted: FloatArray, n_fresh: int, n_cells: int
         x[p] -= excess
 
 
+@kernel
+def highest(state: State) -> float:
+    """Where examination is cut off: for the most clicks at 1, as a probability, and else nowhere."""
+    return 1.0 if state.for_clicks else math.inf
+
+
 @slow_path
 def look_around(state: State) -> None:
     """How probably each position is examined under e and s, by the last click above."""
-    pair = 0
+    pair, most = 0, highest(state)
     for k in range(len(state.look)):
         share = state.share[k]
-        state.look[k] = seen(state.examination, state.cell[k, 0], share, 1.0)
+        state.look[k] = seen(state.examination, state.cell[k, 0], share, 1.0, most)
         for r in range(1, k + 1):
             cell = state.cell[k, r]
-            state.look_after[pair, 0] = seen(state.examination, cell, share, 1.0)
+            state.look_after[pair, 0] = seen(state.examination, cell, share, 1.0, most)
             for j in range(len(state.carry)):
-                state.look_after[pair, j] = seen(state.examination, cell, share, state.carry[j])
+                state.look_after[pair, j] = seen(state.examination, cell, share, state.carry[j], most)
             pair += 1
 
 
 @kernel
-def seen(examination: FloatArray, cell: int, share: float, carry: float) -> float:
-    """e s in a cell, and with the rest of its share in the next."""
-    found = share * examination[cell] * carry
+def seen(examination: FloatArray, cell: int, share: float, carry: float, most: float) -> float:
+    """e s in a cell, and with the rest of its share in the next, cut off."""
+    found = share * min(most, examination[cell] * carry)
     if share < 1:
-        found += (1 - share) * examination[cell + 1] * carry
+        found += (1 - share) * min(most, examination[cell + 1] * carry)
     return float(found)
 
 
 @slow_path
 def exposure_of(
-    shown: FloatArray, carried: FloatArray, examination: FloatArray, look_after: FloatArray
+    shown: FloatArray, carried: FloatArray, examination: FloatArray, look_after: FloatArray, most: float
 ) -> float:
     """How often an item was examined, under the drawn law."""
     total = 0.0
     for c in range(len(shown)):
-        total += shown[c] * examination[c]
+        total += shown[c] * min(most, examination[c])
     for i in range(len(carried)):
         examined = 0.0
         for j in range(carried.shape[1]):

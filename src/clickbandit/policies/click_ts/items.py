@@ -16,6 +16,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.policies.click_ts.cells import has_carry
+from clickbandit.policies.click_ts.fit import highest
 from clickbandit.policies.click_ts.state import MAX_GUARDED, PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
 from clickbandit.policies.items import with_new_numbers, without_number
 
@@ -45,7 +46,7 @@ def _with_rows(state: State, n_new: int) -> State:
 
 def _with_carries(state: State, n_new: int) -> State:
     """Carries from the prior, 1 until the next draw."""
-    looks = state.examination[state.n_fresh :]
+    looks = np.minimum(highest(state), state.examination[state.n_fresh :])
     factor = _padded(state.factor, n_new, (0, 1))
     new = np.arange(len(state.x), len(factor))
     factor[new, new] = state.carry_variance[0] ** -0.5

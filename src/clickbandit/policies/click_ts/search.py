@@ -111,12 +111,12 @@ def take_position(state: State, attraction: FloatArray, k: int, reach: FloatArra
     """Go past a position: the probability of a click there, and where the last click is then."""
     shown, look_after = state.last, state.look_after
     attracted = attraction[shown[k]]
-    clicked = reach[0] * attracted * min(1.0, state.look[k])
+    clicked = reach[0] * attracted * state.look[k]
     reach[0] -= clicked
     above = k * (k - 1) // 2
     last_carry = look_after.shape[1] - 1
     for r in range(k):
-        part = reach[r + 1] * attracted * min(1.0, look_after[above + r, min(shown[r], last_carry)])
+        part = reach[r + 1] * attracted * look_after[above + r, min(shown[r], last_carry)]
         reach[r + 1] -= part
         clicked += part
     reach[k + 1] = clicked
