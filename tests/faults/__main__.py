@@ -37,7 +37,7 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault("kill -9 of the worker", "sqlite", scenarios.kill_workers, 10, 1000),
     Fault("kill -9 of one of three workers", "postgresql", scenarios.kill_workers, 10, 1000),
-    Fault("kill -9 of PostgreSQL", "postgresql", scenarios.kill_database, 4, 1000),
+    Fault("PostgreSQL shut down at once (SIGQUIT)", "postgresql", scenarios.kill_database, 4, 1000),
     Fault(
         "PostgreSQL stopped for a second, and started again", "postgresql", scenarios.stop_database, 3, 200
     ),

@@ -67,9 +67,13 @@ def test_schemathesis_finds_nothing(service, tmp_path):
     assert f"Tested: {len(ENDPOINTS) - 2}\n" in done.stdout  # all but the document itself and the stream
     metrics = service.get("/metrics", **key).body.decode()
     for endpoint in (endpoint for endpoint in ENDPOINTS if endpoint.path != STREAM):  # it got past the door
-        counted = f'clickbandit_requests_total{{endpoint="{endpoint.path}",status="%s"}}'
-        found = [status for status in ("200", "409") if counted % status in metrics]  # settled is not void
-        assert found, endpoint
+        passed = (
+            ("200", "409") if endpoint.path.endswith("/void") else ("200",)
+        )  # what is settled cannot be void
+        counted = [
+            f'clickbandit_requests_total{{endpoint="{endpoint.path}",status="{code}"}}' for code in passed
+        ]
+        assert any(count in metrics for count in counted), endpoint
     assert "clickbandit_failures_total 0.0" in metrics
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import stat
 import subprocess
 import sys
 
@@ -18,6 +19,11 @@ WINDOW = 1800
 
 def verdicts(found):
     return [verdict.verdict for verdict in found]
+
+
+def test_a_new_database_is_for_its_owner_alone(tmp_path):
+    with Ranker(f"sqlite:///{tmp_path / 'clicks.db'}"):
+        assert stat.S_IMODE((tmp_path / "clicks.db").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
