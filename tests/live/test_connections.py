@@ -1,8 +1,11 @@
 """Hostile and slow connections: each is bounded in bytes and time, and none keeps the others from being served."""
 
+import asyncio
 import json
 import re
 import socket
+import struct
+import threading
 import time
 from contextlib import ExitStack, closing
 
@@ -58,6 +61,32 @@ def taken(raw: socket.socket, part: bytes) -> int:
 
 def status(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
+
+
+def test_whoever_leaves_before_the_answer_breaks_nothing(service, connect, monkeypatch):
+    left, ended = threading.Event(), []
+    answer, serve_one = service.service.answer, protocol.Connection._serve
+
+    async def late(request):
+        response = await answer(request)
+        while not left.is_set():
+            await asyncio.sleep(0.01)
+        return response
+
+    async def watched(connection, request):
+        ended.append(await asyncio.gather(serve_one(connection, request), return_exceptions=True))
+
+    monkeypatch.setattr(service.service, "answer", late)
+    monkeypatch.setattr(protocol.Connection, "_serve", watched)
+    raw = connect(WHOLE)
+    until(lambda: service.server.connections.answering)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    raw.close()  # with a reset, so that the service knows at once
+    until(lambda: not service.server.connections.open)
+    left.set()
+    until(lambda: ended)
+    assert ended == [[None]]
+    assert service.get("/livez").status == 200
 
 
 def test_headers_without_end(service, connect):

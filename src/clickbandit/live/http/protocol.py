@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
             self._answer(request, refused, close=True)
             self._discarded = 0
         elif request.headers.expect.lower() == b"100-continue":
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         if self._discarded >= 0:
@@ -267,7 +267,12 @@ class Connection(asyncio.Protocol):
         assert isinstance(body, bytes)
         length = (b"content-length", str(len(body)).encode())
         head = self._head_of(response, length, *([(b"connection", b"close")] if close else []))
-        self.transport.write(head if request is not None and request.method == "HEAD" else head + body)
+        self._write(head if request is not None and request.method == "HEAD" else head + body)
+
+    def _write(self, data: bytes) -> None:
+        """Unless whoever asked is gone."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
     def _head_of(self, response: Response, *more: tuple[bytes, bytes]) -> bytes:
         lines = [b"%b: %b\r\n" % pair for pair in (*response.headers, *more)]
@@ -276,14 +281,14 @@ class Connection(asyncio.Protocol):
     async def _send_stream(self, response: Response, stream: Stream) -> None:
         """Send messages until there are no more, or nobody reads them."""
         chunked = (b"transfer-encoding", b"chunked")
-        self.transport.write(self._head_of(response, chunked, (b"connection", b"close")))
+        self._write(self._head_of(response, chunked, (b"connection", b"close")))
         async with aclosing(stream.messages) as messages:
             async for message in messages:
                 await self._writable.wait()
                 if self.transport.is_closing():
                     return
-                self.transport.write(b"%x\r\n%b\r\n" % (len(message), message))
-        self.transport.write(b"0\r\n\r\n")
+                self._write(b"%x\r\n%b\r\n" % (len(message), message))
+        self._write(b"0\r\n\r\n")
 
     def _refuse(self, refused: Refused) -> None:
         """Say what is wrong, and close, after what was asked for before."""
