@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from clickbandit import Algorithm, CascadeModel, Policy, PositionBasedModel, Problem, Run, simulate
+from clickbandit.compiling import specialise as specialising
 from clickbandit.compiling.folder import folder
 from clickbandit.compiling.kernel import interpreted, is_compiled, kernel
 from clickbandit.compiling.specialise import specialise
+from clickbandit.simulation import loop
 
 CM = CascadeModel(attraction=[0.5, 0.4, 0.2])
 
@@ -75,6 +77,30 @@ def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, mo
     edited = run_script(cache, policy, tmp_path)
     assert edited[1] == "0"
     assert edited[0] != first[0]
+
+
+NAME = """
+from clickbandit import CascadeModel, Problem
+from clickbandit.policies.base import parse_policy
+for name in ("cts", "batchrank"):
+    problem = Problem(parse_policy(name), CascadeModel(attraction=[0.5, 0.4, 0.2]), positions=2, horizon=100)
+    print(problem.make_loop(compiled=True).__name__)
+"""
+
+
+@needs_compiler
+def test_the_same_code_has_the_same_name_in_every_process_and_folder(tmp_path, monkeypatch, capsys):
+    """Whatever else was imported, and in which order: or it would be compiled again and again."""
+    exec(NAME, {})
+    names = capsys.readouterr().out
+    monkeypatch.setattr(loop, "__file__", str(tmp_path))
+    monkeypatch.setattr(specialising, "_made", {})
+    exec(NAME, {})
+    assert capsys.readouterr().out == names
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    command = [sys.executable, "-c", NAME.replace('"cts", "batchrank"', '"batchrank", "cts"')]
+    elsewhere = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert sorted(elsewhere.stdout.split()) == sorted(names.split())
 
 
 @needs_compiler

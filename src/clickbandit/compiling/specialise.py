@@ -163,13 +163,19 @@ def _import_cached(text: str, stem: str, digest: str) -> ModuleType:
 
 
 def _digest(template: str, text: str, chosen: Part, sources: Iterable[Any]) -> str:
-    """A hash of the specialised text and of all code and numbers that it uses."""
+    """A hash of the specialised text and of all code and numbers that come to be machine code.
+
+    These are kernels, the numbers that they use, and the fields of the tuples that they are given; nothing else, for
+    the same code must have the same hash in every process and every folder.
+    """
     digest = hashlib.sha256(_toolchain())
     digest.update(text.encode())
     own = importlib.import_module(template)
-    values = [value for name, value in vars(own).items() if name not in chosen]
-    for ingredient in _ingredients([*chosen.values(), *sources, *values], own.__name__, chosen, {}):
+    kernels = [value for name, value in vars(own).items() if name not in chosen and _is_own(value, template)]
+    for ingredient in _ingredients([*chosen.values(), *sources, *kernels], template, chosen, {}):
         digest.update(ingredient + b"\0")
+    for fields in sorted(fields for source in sources for fields in _tuples(source, set())):
+        digest.update(fields.encode())
     return digest.hexdigest()[:20]
 
 
@@ -182,10 +188,14 @@ def _toolchain() -> bytes:
     return digest.digest()
 
 
-def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
-    """Code and numbers of functions, and of all that they use; the template uses what was chosen for it.
+def _is_own(value: Any, module: str) -> bool:
+    return is_compiled(value) and value.py_func.__module__ == module
 
-    `seen` numbers the functions on the way, so that one that comes again is told from another.
+
+def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
+    """Code and numbers of kernels, and of all that they use; the template uses what was chosen for it.
+
+    `seen` numbers the kernels on the way, so that one that comes again is told from another.
     """
     for value in values:
         if isinstance(value, (bool, int, float, str)):
@@ -194,32 +204,23 @@ def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[
             yield value.tobytes()
         elif id(value) in seen:
             yield f"#{seen[id(value)]}".encode()
-        elif isinstance(value, type) and hasattr(value, "_fields"):
-            yield f"{value.__qualname__} {value._fields}".encode()
+        elif _is_tuple_type(value):
+            yield _fields(value).encode()
         elif isinstance(value, tuple):
             yield from _ingredients(value, template, chosen, seen)
-        else:
+        elif is_compiled(value):
             seen[id(value)] = len(seen)
-            yield from _function(value, template, chosen, seen)
+            yield from _kernel(value, template, chosen, seen)
 
 
-def _function(value: Any, template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
-    if is_compiled(value):
-        yield repr(sorted(value.targetoptions.items(), key=lambda option: option[0])).encode()
-    function = getattr(value, "py_func", value)
-    if not isinstance(function, FunctionType):
-        return
-    if _is_library(function.__module__ or ""):
-        return
+def _kernel(value: Any, template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
+    yield repr(sorted(value.targetoptions.items(), key=lambda option: option[0])).encode()
+    function = value.py_func
     yield from _code(function.__code__)
     scope = {**function.__globals__, **(chosen if function.__module__ == template else {})}
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     used = [*_used(function.__code__, scope), *cells, *(function.__defaults__ or ())]
     yield from _ingredients(used, template, chosen, seen)
-
-
-def _is_library(module: str) -> bool:
-    return module.partition(".")[0] in _LIBRARIES
 
 
 def _code(code: CodeType) -> Iterator[bytes]:
@@ -235,11 +236,34 @@ def _code(code: CodeType) -> Iterator[bytes]:
 def _used(code: CodeType, scope: Mapping[str, Any]) -> list[Any]:
     """What a function may use of its globals, also as `module.name`."""
     used = [scope[name] for name in code.co_names if name in scope]
-    modules = [
-        module for module in used if isinstance(module, ModuleType) and not _is_library(module.__name__)
-    ]
+    modules = [module for module in used if isinstance(module, ModuleType) and not _is_library(module)]
     used += [getattr(module, name) for module in modules for name in code.co_names if hasattr(module, name)]
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             used += _used(constant, scope)
     return used
+
+
+def _is_library(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] in _LIBRARIES
+
+
+def _tuples(function: Any, seen: set[Any]) -> Iterator[str]:
+    """The fields of the tuples that a plain function, such as `init`, may make with the functions of its package."""
+    if not isinstance(function, FunctionType) or function in seen:
+        return
+    seen.add(function)
+    package = function.__module__.partition(".")[0]
+    for value in _used(function.__code__, function.__globals__):
+        if _is_tuple_type(value):
+            yield _fields(value)
+        elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] == package:
+            yield from _tuples(value, seen)
+
+
+def _is_tuple_type(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "_fields")
+
+
+def _fields(kind: Any) -> str:
+    return f"{kind.__qualname__} {kind._fields}"
