@@ -65,7 +65,7 @@ def parts() -> dict[str, Part]:
     def real(*models: str) -> Callable[[], Users]:
         return partial(real_problems, models)
 
-    field = [name for name in policy_names() if name not in ("optimal", "click-ts")]
+    field = [name for name in policy_names() if name not in ("optimal", "given", "click-ts")]
     everyone = ["click-ts", FOR_CLICKS, *field]
     million, outside = 1_000_000, ("DCM", "DBN", "CCM", "UBM")
     return {

@@ -253,7 +253,7 @@ def readme(text: str) -> str:
     links = {name: f"[{policy_class(name).title}](docs/policies/{name}.md)" for name in built_in()}
     learning = ", ".join(link for name, link in links.items() if name not in YARDSTICKS)
     text = _list(
-        text, "policies", f"{learning}; as yardsticks {' and '.join(links[name] for name in YARDSTICKS)}"
+        text, "policies", f"{learning}; as yardsticks {', '.join(links[name] for name in YARDSTICKS)}"
     )
     return _list(text, "click models", ", ".join(model_names()))
 

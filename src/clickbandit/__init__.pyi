@@ -35,6 +35,7 @@ from clickbandit.policies.contract import Leaps as Leaps
 from clickbandit.policies.contract import Live as Live
 from clickbandit.policies.cts import CTS as CTS
 from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
+from clickbandit.policies.given import Given as Given
 from clickbandit.policies.glrt_cascade_kl_ucb import GLRTCascadeKLUCB as GLRTCascadeKLUCB
 from clickbandit.policies.grab import GRAB as GRAB
 from clickbandit.policies.optimal import Optimal as Optimal
@@ -50,6 +51,7 @@ from clickbandit.policies.ranked_ucb1 import RankedUCB1 as RankedUCB1
 from clickbandit.policies.toprank import TopRank as TopRank
 from clickbandit.policies.ts_cascade import TSCascade as TSCascade
 from clickbandit.policies.unirank import UniRank as UniRank
+from clickbandit.priors import Prior as Prior
 from clickbandit.queries import Query as Query
 from clickbandit.queries import best_list as best_list
 from clickbandit.queries import load_queries as load_queries

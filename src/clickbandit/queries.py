@@ -29,6 +29,8 @@ class Query:
     query: str
     items: Sequence[str]
     models: dict[str, ClickModel] = field(default_factory=dict)
+    scores: Sequence[float] = ()
+    """By item: what today's ranking is by, if that is known; higher ones are better."""
 
     def __post_init__(self) -> None:
         if len(self.items) == 0:
@@ -36,6 +38,8 @@ class Query:
         duplicate = _first_duplicate(self.items)
         if duplicate is not None:
             raise InputError(f"query {self.query}: items must differ, found {duplicate!r} twice")
+        if len(self.scores):
+            _check_length(f"query {self.query}: scores", len(self.scores), len(self.items))
         for name, model in self.models.items():
             for part in model.by_item[:1]:
                 _check_length(f"query {self.query}: {name}: {part}", model.n_items, len(self.items))
@@ -109,6 +113,7 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
             {
                 "query": query.query,
                 "items": list(query.items),
+                **({"scores": list(query.scores)} if len(query.scores) else {}),
                 "models": {
                     name: _model_fields(query.query, name, model) for name, model in query.models.items()
                 },
@@ -146,7 +151,10 @@ def _read_query(entry: Any, number: int) -> Query:
     for item in entry["items"]:
         if not isinstance(item, str):
             raise InputError(f"query {name}: items must be texts, found {_short(item)}")
-    query = Query(name, entry["items"])
+    scores = entry.get("scores", [])
+    if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
+        raise InputError(f"query {name}: scores must be a list of numbers, found {_short(scores)}")
+    query = Query(name, entry["items"], scores=scores)
     for key, values in entry["models"].items():
         query.models[key] = _read_model(query, key, values)
     return query

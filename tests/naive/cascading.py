@@ -261,6 +261,8 @@ class CTS(Cascading):
 
 def gamma(shape: float, rng: np.random.Generator) -> float:
     """Marsaglia and Tsang's method: at each try a normal variable and, where its cube is positive, a uniform one."""
+    if shape < 1:
+        return (1 - rng.random()) ** (1 / shape) * gamma(shape + 1, rng)
     d = shape - 1 / 3
     while True:
         x = rng.standard_normal()

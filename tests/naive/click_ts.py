@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from clickbandit.priors import Prior
 from naive.cascading import gamma
+from naive.click_ts_prior import Expectation
 from naive.common import pick
 
 Cell = tuple[Any, ...]
@@ -67,8 +69,10 @@ class ClickTS:
         goal: str = "attraction",
         memory: int = 0,
         guard: bool = False,
+        prior: Prior | None = None,
     ) -> None:
         self.guard = guard
+        self.expectation = Expectation(prior) if prior else None
         self.wins: Counter[tuple[int, int]] = Counter()
         """Tests by winner and loser."""
         self.budget = 0.0
@@ -90,6 +94,8 @@ class ClickTS:
         self.x: dict[Any, float] = {name: self.prior(name)[0] for name in self.names}
         self.factor = np.diag([self.prior(name)[1] ** -0.5 for name in self.names])
         self.attraction = dict.fromkeys(self.items, 0.5)
+        if prior:
+            self.attraction = dict(enumerate(prior.attraction))
         self.shown: list[int] | None = None
         self.fits = self.draws = self.moves = 0
 
@@ -97,7 +103,8 @@ class ClickTS:
         """The mean and the variance of a parameter."""
         if name in self.carriers:
             return 0.0, self.tau2
-        return -0.3, 2.0 if name[0] == "fresh" else 50.0
+        usual = -0.3, 2.0 if name[0] == "fresh" else 50.0
+        return self.expectation.of_cell(name, *usual) if self.expectation else usual
 
     # --- fit ------------------------------------------------------------------------------------------------
 
@@ -121,10 +128,13 @@ class ClickTS:
             for p in involved:
                 slope[item][p] += value
         for item in self.items:
-            a = (1 + self.clicks[item]) / (2 + exposure[item])
+            shape, rate = self.expectation.gamma(item) if self.expectation else (1, 2)
+            a = (shape + self.clicks[item]) / (rate + exposure[item])
             self.attraction[item] = a
             gradient -= a * slope[item]
-            precision += a * (mixed[item] - np.outer(slope[item], slope[item]) / (2 + exposure[item]))
+            precision += a * (mixed[item] - np.outer(slope[item], slope[item]) / (rate + exposure[item]))
+        if self.expectation:
+            self.expectation.weigh(self.clicks, exposure)
         self.factor = np.linalg.cholesky(precision) if len(x) else precision
         step = np.linalg.solve(precision, gradient).clip(-1, 1)
         self.x = dict(zip(self.names, np.maximum(x + step, -12), strict=True))
@@ -160,6 +170,8 @@ class ClickTS:
         self.exposure = dict.fromkeys(self.items, 0.0)
         for (item, cell, j), n in self.displays.items():
             self.exposure[item] += n * self.examined(cell, j)
+        if self.expectation:
+            self.expectation.draw(rng)
         self.since_draw = 0
         self.draws += 1
 
@@ -189,7 +201,8 @@ class ClickTS:
         sample = {}
         for item in self.items:
             wins = self.clicks[item]
-            one, other = gamma(1 + wins, rng), gamma(1 + max(0, self.exposure[item] - wins), rng)
+            a, b = self.expectation.drawn[item] if self.expectation else (1, 1)
+            one, other = gamma(a + wins, rng), gamma(b + max(0, self.exposure[item] - wins), rng)
             sample[item] = one / (one + other)
         by_attraction = sorted(self.items, key=lambda item: -sample[item])
         if self.guard:

@@ -29,6 +29,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "ranked-kl-ucb": ranked.RankedKLUCB,
     "random": yardsticks.Random,
     "optimal": yardsticks.Optimal,
+    "given": yardsticks.Given,
     "toprank": relations.TopRank,
     "unirank": relations.UniRank,
     "grab": relations.GRAB,

@@ -23,6 +23,20 @@ class Random:
         pass
 
 
+class Given:
+    """The order given."""
+
+    def __init__(self, n_items: int, n_positions: int, *, horizon: int, order: Sequence[int]) -> None:
+        self.shown = list(order)[:n_positions]
+        self.memo: None = None
+
+    def rank(self, rng: np.random.Generator) -> list[int]:
+        return list(self.shown)
+
+    def update(self, ranking: Sequence[int], clicks: Sequence[int], memo: None = None) -> None:
+        pass
+
+
 class Optimal:
     """The best list, as it was told."""
 

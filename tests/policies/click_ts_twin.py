@@ -9,6 +9,7 @@ from clickbandit import CascadeModel, DynamicBayesianModel, PositionBasedModel, 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.policies.base import parse_policy
+from clickbandit.priors import Prior
 from naive.click_ts import ClickTS as Twin
 
 ALGORITHMS = Algorithms()
@@ -30,7 +31,13 @@ MODELS: dict[str, ClickModel] = {
 
 
 def side_by_side(
-    policy: str, model: ClickModel, positions: int, steps: int, late: bool = False, wins: float = 0
+    policy: str,
+    model: ClickModel,
+    positions: int,
+    steps: int,
+    late: bool = False,
+    wins: float = 0,
+    prior: Prior | None = None,
 ) -> Twin:
     """Run the compiled policy and its twin, with feedback at once or late, in any order and partly lost.
 
@@ -38,8 +45,8 @@ def side_by_side(
     """
     settings = parse_policy(policy)
     algorithm = ALGORITHMS.add(settings)
-    state = settings.start(model.n_items, positions, horizon=steps)
-    twin = Twin(model.n_items, positions, horizon=steps, **asdict(settings))
+    state = settings.start(model.n_items, positions, horizon=steps, prior=prior)
+    twin = Twin(model.n_items, positions, horizon=steps, **asdict(settings), prior=prior)
     if wins:
         state.wins[1::2, ::2] = wins
         twin.wins.update({(i, j): wins for i in twin.items for j in twin.items if i % 2 > j % 2})

@@ -198,6 +198,24 @@ def test_a_broken_optional_function_is_found(functions, message):
         )
 
 
+def keep(state, prior):
+    return state
+
+
+def to_floats(state, prior):
+    return State((-np.argsort(prior.order)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("prime", "message"),
+    [(keep, "of the prior's first items"), (to_floats, "must keep the types of the state")],
+)
+def test_a_broken_prime_is_found(prime, message):
+    model = PositionBasedModel(attraction=[0.1, 0.2, 0.9, 0.8, 0.7], examination=[1, 0.6, 0.5])
+    with pytest.raises(AssertionError, match=message):
+        check_policy(changed({"prime": prime}), model, 3)
+
+
 def test_items_may_come_and_go():
     check_policy(changed({}, admit=admit, retire=retire))
 

@@ -182,7 +182,7 @@ def test_ranked_exp3_with_late_feedback() -> None:
     compare("ranked-exp3", MODELS["PBM, 7 items"], 4, horizon=STEPS, delay=30)
 
 
-@pytest.mark.parametrize("policy", ["random", "optimal"])
+@pytest.mark.parametrize("policy", ["random", "optimal", "given"])
 @pytest.mark.parametrize(
     ("model", "positions"), [("CM, 7 items", 3), ("PBM, 5 items", 5), ("PBM, 6 items", 1)]
 )

@@ -61,6 +61,21 @@ UntilSettled = Annotated[
         "tenth did.",
     ),
 ]
+FromPrior = Annotated[
+    str,
+    typer.Option(
+        "--prior",
+        metavar="WHAT",
+        help="What policies start from that can: the order of the items in the file (given-order), their scores "
+        "(scores), the click models of another file, or nothing (none).",
+    ),
+]
+PriorStrength = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N", help="How many examinations the prior is worth, item by item.", show_default="150"
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")]
 Restart = Annotated[
     bool, typer.Option("--restart", help="Throw away the results of earlier runs, and start anew.")
@@ -97,9 +112,11 @@ def planned(
     """Who meets whom, and the runs, by the options of a command, its default policies and its default models."""
     from clickbandit.experiments.comparison import choose, plan_comparison
     from clickbandit.experiments.plan import Conditions
+    from clickbandit.experiments.priors import read_source
     from clickbandit.queries import load_queries
 
     horizon, drift = given["horizon"], given["drift"]
+    everything = load_queries(given["queries"])
     conditions = Conditions(
         steps=counted("--steps", given["steps"]),
         runs=counted("--runs", given["runs"]),
@@ -112,9 +129,10 @@ def planned(
         method=given["method"],
         against=given["against"],
         until_settled=given["until_settled"],
+        prior=read_source(given["prior"], given["prior_strength"], everything),
     )
     maybe_counted("--threads", given["threads"])
-    queries = queries_named(load_queries(given["queries"]), given["query"])
+    queries = queries_named(everything, given["query"])
     usual = [name for name in models if all(name in query.models for query in queries)]
     chosen = known_models(given["model"]) or usual or None
     field = choose(queries, policy_list(given["policy"] or policies), chosen)

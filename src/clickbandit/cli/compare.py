@@ -32,6 +32,8 @@ def compare(
     method: options.Method = "auto",
     against: options.Against = "clicks",
     until_settled: options.UntilSettled = False,
+    prior: options.FromPrior = "none",
+    prior_strength: options.PriorStrength = None,
     seed: options.Seed = 1,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Results and report.")] = Path("comparison"),
     restart: options.Restart = False,

@@ -56,6 +56,8 @@ def simulate(
     method: options.Method = "auto",
     against: options.Against = "clicks",
     until_settled: options.UntilSettled = False,
+    prior: options.FromPrior = "none",
+    prior_strength: options.PriorStrength = None,
     seed: options.Seed = 1,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,

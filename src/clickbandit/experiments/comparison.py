@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from clickbandit.click_models.base import RATES, model_names
 from clickbandit.errors import InputError
-from clickbandit.experiments.plan import Conditions, Plan, grid
+from clickbandit.experiments.plan import Conditions, Plan, grid, takes_prior
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.queries import Query
 from clickbandit.simulation.run import missing_knowledge
@@ -15,7 +15,7 @@ KIND, SIMULATION = "comparison", "simulation"
 """What the manifest of a comparison says it is, and that of the command `simulate`, which runs the same."""
 ALL = "all"
 """Stands for all policies."""
-YARDSTICKS = ("random", "optimal")
+YARDSTICKS = ("random", "optimal", "given")
 """Policies that learn nothing: others are measured by them, and they have no rank."""
 VARIANTS = ("batchrank:variant=experiment",)
 """Policies of the library that are other algorithms with other settings."""
@@ -33,7 +33,8 @@ class Field(NamedTuple):
 
 
 def all_policies() -> list[str]:
-    """All that learn, and random lists as a yardstick. The other yardstick, the best list, has no regret anywhere."""
+    """All that learn, and random lists as a yardstick. Of the others the best list has no regret anywhere, and the
+    given order is one only where an order is given."""
     return [*sorted({*policy_names(), *VARIANTS} - set(YARDSTICKS)), "random"]
 
 
@@ -91,6 +92,9 @@ def plan_comparison(
         if (unit.policy, unit.model) not in field.skipped
     ]
     plan = Plan(queries, units)
+    unable = [policy for policy in field.policies if conditions.prior is not None and not takes_prior(policy)]
+    if unable:
+        field.notes.append(f"{', '.join(unable)} cannot start from a prior: run without one")
     learning = {policy: parse_policy(policy) for policy in field.policies if policy not in YARDSTICKS}
     told = ("steps", "runs", "positions", "seed", "drift", "delay", "flip", "against", "until_settled")
     settings = {
@@ -98,6 +102,7 @@ def plan_comparison(
         "queries": input,
         **{name: getattr(conditions, name) for name in told},
         "drift": list(conditions.drift),
+        **({"prior": str(conditions.prior)} if conditions.prior is not None else {}),
         "left out": field.notes,
         "told more": [name for name, policy in learning.items() if policy.needs],
         "leaping": sorted({unit.policy for unit in units if plan.problems[unit].leaps}),

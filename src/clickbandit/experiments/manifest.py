@@ -33,6 +33,8 @@ def describe(plan: Plan) -> dict[str, Any]:
 def describe_units(identities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How many units there are, and which values each of their fields has, in order of appearance."""
     names = [field.name for field in fields(Unit)]
+    if not any("prior" in identity for identity in identities):
+        names.remove("prior")  # as in results of before there were any
     values = {name: list(dict.fromkeys(identity.get(name) for identity in identities)) for name in names}
     return {"number": len(identities), **values}
 
@@ -79,7 +81,9 @@ def misfits(manifest: Mapping[str, Any], identities: Sequence[Mapping[str, Any]]
     found = describe_units(identities)
     told = []
     for name, expected in manifest["units"].items():
-        strange = [value for value in found[name] if value not in expected] if name != "number" else []
+        strange = (
+            [value for value in found.get(name, ()) if value not in expected] if name != "number" else []
+        )
         if strange:
             told.append(f"{name}: expected {_short(expected)}, found {_short(strange)}")
     return told or ["plan: other runs or click models than expected"]

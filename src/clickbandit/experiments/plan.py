@@ -6,14 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.errors import InputError
 from clickbandit.policies.base import parse_policy
+from clickbandit.priors import Prior
 from clickbandit.queries import Against, Query
 from clickbandit.simulation.outcome import Outcome, check_steps
 from clickbandit.simulation.run import Method, Problem
+
+
+class Source(Protocol):
+    """Where the priors of an experiment come from (`experiments.priors`)."""
+
+    def prior(self, query: Query, model: str, /) -> Prior: ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Conditions:
     """The list that regret is against."""
     until_settled: bool = False
     """Whether runs end when their list is settled."""
+    prior: Source | None = None
+    """What policies that can start from a prior are given."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Unit:
     method: Method = "auto"
     against: Against = "clicks"
     until_settled: bool = False
+    prior: Prior | None = None
 
     @property
     def name(self) -> tuple[str, str, str, int]:
@@ -111,8 +121,14 @@ class Plan:
 
     def identity(self, unit: Unit) -> dict[str, Any]:
         """All that the numbers of a unit depend on, but for the code."""
-        drift = ",".join(map(str, unit.drift))
-        return {**asdict(unit), "drift": drift, "users": hash_of(repr(self.users(unit)))[:16]}
+        known: dict[str, Any] = {"drift": ",".join(map(str, unit.drift))}
+        known["users"] = hash_of(repr(self.users(unit)))[:16]
+        identity = {**asdict(replace(unit, prior=None)), **known}
+        if unit.prior is None:
+            del identity["prior"]
+        else:
+            identity["prior"] = hash_of(repr(unit.prior))[:16]
+        return identity
 
     @cached_property
     def digest(self) -> str:
@@ -146,18 +162,36 @@ def grid(
     if conditions.runs < 1:
         raise InputError(f"runs must be at least 1, found {conditions.runs}")
     common = {field.name: getattr(conditions, field.name) for field in fields(conditions)}
-    runs = range(common.pop("runs"))
+    runs, source = range(common.pop("runs")), common.pop("prior")
     common["drift"] = tuple(conditions.drift)
     if conditions.horizon is None:
         common["horizon"] = conditions.steps
     policies = list(policies)
+    priors = {
+        (query.query, model): None if source is None else source.prior(query, model)
+        for query in queries
+        for model in models
+    }
+    able = {policy for policy in policies if takes_prior(policy)}
     return [
-        Unit(policy, model, query.query, run, **common)
+        Unit(
+            policy,
+            model,
+            query.query,
+            run,
+            **common,
+            prior=priors[query.query, model] if policy in able else None,
+        )
         for run in runs
         for query in queries
         for model in models
         for policy in policies
     ]
+
+
+def takes_prior(policy: str) -> bool:
+    """Whether a policy can start from a prior."""
+    return parse_policy(policy).algorithm.prime is not None
 
 
 class Job(NamedTuple):
@@ -184,6 +218,7 @@ def problem_of(unit: Unit, users: ClickModel) -> Problem:
         flip=unit.flip,
         method=unit.method,
         against=unit.against,
+        prior=unit.prior,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Job, Unit
 from clickbandit.experiments.run import run_jobs
+from clickbandit.priors import Prior
 from clickbandit.progress import progress_bar
 from clickbandit.queries import Against
 from clickbandit.simulation.arguments import PolicyLike, Users, whole
@@ -38,6 +39,7 @@ class Options(TypedDict, total=False):
     flip: float
     method: Method
     against: Against
+    prior: Prior | None
     until_settled: bool
     query: str
     threads: int | None
@@ -67,6 +69,7 @@ def simulate(
     flip: float = 0.0,
     method: Method = "auto",
     against: Against = "clicks",
+    prior: Prior | None = None,
     until_settled: bool = False,
     query: str = "",
     threads: int | None = None,
@@ -91,10 +94,11 @@ def simulate(
     the noise of those that happened.
 
     Regret is `against` the list with the most expected clicks ("clicks"), or that of the items by decreasing attraction
-    ("attraction"). With `until_settled` a run ends once the list that its policy would show has been the same for a
-    fifth of all steps; the steps that are left count with the mean regret and clicks of the last tenth, and
-    `trace.settled` says where it ended. Ctrl-C raises a KeyboardInterrupt whose `traces` hold the runs that were
-    finished.
+    ("attraction"). `prior` is what is known before the first step, in the numbers of the model;
+    policies that cannot start from one say so. With `until_settled` a run ends once the list that its policy would show
+    has been the same for a fifth of all steps; the steps that are left count with the mean regret and clicks of the
+    last tenth, and `trace.settled` says where it ended. Ctrl-C raises a KeyboardInterrupt whose `traces` hold the runs
+    that were finished.
 
     >>> from clickbandit import BatchRank, PositionBasedModel
     >>> model = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2], examination=[1, 0.6, 0.3])
@@ -118,6 +122,7 @@ def simulate(
             flip=flip,
             method=method,
             against=against,
+            prior=prior,
         )
         tasks.append(Task(one if isinstance(one, str) else str(problem.policy), problem, until_settled))
     with progress_bar(steps * runs * len(tasks), "simulating") as advance:
@@ -180,6 +185,7 @@ def _unit(task: Task, run: int, steps: int, seed: int) -> Unit:
         flip=problem.flip,
         against=problem.against,
         until_settled=task.until_settled,
+        prior=problem.prior,
     )
 
 

@@ -44,10 +44,11 @@ class Algorithm:
 
     def __init__(self, policy: Policy, known: dict[Any, Any]) -> None:
         """`known` has the machine code of policies that differ in their settings alone."""
-        if policy.needs:
-            settable = all(hasattr(policy, name) for name in policy.needs)
+        needs = [name for name in policy.needs if name != "order"]
+        if needs:
+            settable = all(hasattr(policy, name) for name in needs)
             raise InputError(
-                f"{policy.name} must be told the users' {', '.join(policy.needs)}, which only a simulation knows: "
+                f"{policy.name} must be told the users' {', '.join(needs)}, which only a simulation knows: "
                 f"{'give it as a setting' if settable else 'choose another policy'}"
             )
         self.policy = policy
@@ -71,7 +72,8 @@ class Algorithm:
 
     def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
         """The state before the first list."""
-        return self.policy.start(n_items, n_positions, horizon=horizon)
+        told: dict[str, Any] = {"order": range(n_items)} if "order" in self.policy.needs else {}
+        return self.policy.start(n_items, n_positions, horizon=horizon, **told)
 
     @lru_cache(1000)  # noqa: B019  # an algorithm lives as long as the process
     def size(self, n_items: int, n_positions: int, horizon: int) -> int:

@@ -19,6 +19,7 @@ from clickbandit.compiling.kernel import is_compiled
 from clickbandit.documented import Documented, hints_of
 from clickbandit.errors import InputError
 from clickbandit.policies.contract import Algorithm, Leaps, Live
+from clickbandit.priors import Prior
 from clickbandit.style import COLOURS, DASHES
 
 _LIVE = Live()
@@ -38,8 +39,8 @@ class Policy(Documented):
     key: ClassVar[str | None] = None
     """Its name on the command line, if that is not its module's; empty for the base of a family."""
     knows: ClassVar[tuple[str, ...]] = ()
-    """What the policy is told of the users beyond their clicks: "best_list" or "examination". A setting of the same
-    name tells it too."""
+    """What the policy is told beyond the users' clicks: "best_list", "examination", or "order", in which the query
+    names its items. A setting of the same name tells it too."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -124,10 +125,29 @@ class Policy(Documented):
         """The same policy where item i is called `number_of[i]`; those whose settings name items must say how."""
         return self
 
-    def start(self, n_items: int, n_positions: int, *, horizon: int, **knowledge: Any) -> Any:
+    def start(
+        self, n_items: int, n_positions: int, *, horizon: int, prior: Prior | None = None, **knowledge: Any
+    ) -> Any:
         """The state before the first step; what is told here is in the place of a setting of the same name."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
-        return self.algorithm.init(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
+        state = self.algorithm.init(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
+        if prior is None:
+            return state
+        self.check_prior(prior, n_items)
+        assert self.algorithm.prime is not None
+        return self.algorithm.prime(state, prior)
+
+    def check_prior(self, prior: Prior, n_items: int) -> None:
+        """Say in one sentence why the policy cannot start from this prior, if it cannot."""
+        if self.algorithm.prime is None:
+            raise InputError(
+                f"{self.name} cannot start from a prior: leave the prior out, or take a policy that can, such as "
+                "click-ts"
+            )
+        if prior.n_items != n_items:
+            raise InputError(
+                f"the prior must be of {n_items} items, as many as there are, found {prior.n_items}"
+            )
 
 
 def _misfit(value: object, hint: Any) -> str | None:

@@ -33,6 +33,7 @@ from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -72,6 +73,13 @@ def init(n_items: int, n_positions: int, *, horizon: int, base: str = "", power:
         n_positions=n_positions,
         log_delta=power * math.log(horizon),
     )
+    interpreted(find_challengers)(state)
+    return state
+
+
+def prime(state: State, prior: Prior) -> State:
+    """The prior's order is the base list."""
+    state.items[:] = prior.order
     interpreted(find_challengers)(state)
     return state
 
@@ -240,7 +248,7 @@ class BubbleRank(Policy):
     paper = "Li et al. 2019"
     title = "BubbleRank"
     colour = "green dashed"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
     live = Live(propensity=propensity, describe=describe)
 
     base: str = ""

@@ -32,6 +32,7 @@ from clickbandit.policies.cascading import (
     describe_items,
     examined,
     look_first,
+    prime,
     propensity,
     put_highest,
     retire,
@@ -178,7 +179,7 @@ class CascadeDUCB(CascadingPolicy):
     paper = "Li and de Rijke 2019"
     title = "CascadeDUCB"
     colour = "black dash-dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     discount: float = 0.0

@@ -27,6 +27,7 @@ from clickbandit.policies.cascading import (
     examined,
     first_propensity,
     look_first,
+    prime,
     tie_propensity,
 )
 from clickbandit.policies.contract import Algorithm, Live, no_memo
@@ -204,7 +205,7 @@ class CascadeKLUCB(CascadingPolicy):
     paper = "Kveton et al. 2015"
     title = "CascadeKL-UCB"
     colour = "blue"
-    algorithm = Algorithm(init, no_memo, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
 
     budget: Literal["log t + 3 log log t", "log t"] = "log t + 3 log log t"

@@ -59,7 +59,7 @@ class CascadeUCB1(CascadingPolicy):
     paper = "Kveton et al. 2015"
     title = "CascadeUCB1"
     colour = "lilac"
-    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
     )

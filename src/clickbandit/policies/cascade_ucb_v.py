@@ -67,7 +67,7 @@ class CascadeUCBV(CascadingPolicy):
     paper = "Vial et al. 2022"
     title = "CascadeUCB-V"
     colour = "lilac dashed"
-    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
     live = Live(
         propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
     )

@@ -15,8 +15,9 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.base import Policy
-from clickbandit.policies.common import draw_index, sort_by_decreasing
+from clickbandit.policies.common import draw_index, pseudo_counts, sort_by_decreasing
 from clickbandit.policies.items import NUMBERS, by_item
+from clickbandit.priors import Prior
 
 FIRST, LAST, FULL = 0, 1, 2
 FEEDBACK = {"first": FIRST, "last": LAST, "full": FULL}
@@ -65,6 +66,17 @@ def start(n_items: int, feedback: str, exploration: float = 1.0) -> State:
         feedback=FEEDBACK[feedback],
         exploration=exploration,
     )
+
+
+def prime(state: Any, prior: Prior) -> Any:
+    """The prior as observations and clicks, which `describe` then counts as such; nobody need look first."""
+    observed, clicks = pseudo_counts(prior)
+    state.observed[:] = observed
+    state.clicks[:] = clicks
+    state.order[:] = prior.order
+    if hasattr(state, "step"):
+        state.step[0] = len(state.order)
+    return state
 
 
 # --- rank ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What many policies do: draw an index, order items by a value, check a setting."""
+"""What many policies do: draw an index, order items by a value, count a prior, check a setting."""
 
 import math
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.errors import InputError
+from clickbandit.priors import Prior
 
 
 @kernel
@@ -34,6 +35,17 @@ def sort_by_decreasing(value: FloatArray, items: IntArray, tie: float = 0.0) -> 
             items[k] = items[k - 1]
             k -= 1
         items[k] = item
+
+
+def pseudo_counts(prior: Prior) -> tuple[IntArray, IntArray]:
+    """By item: as many observations as the prior is worth, at least one, and the clicks among them, rounded.
+
+    >>> observed, clicks = pseudo_counts(Prior(attraction=[0.3, 0.1], strength=[20, 4]))
+    >>> observed.tolist(), clicks.tolist()
+    ([20, 4], [6, 0])
+    """
+    observed = np.maximum(1, np.rint(prior.strength)).astype(np.int64)
+    return observed, np.rint(observed * np.array(prior.attraction)).astype(np.int64)
 
 
 def check_exploration(policy: str, exploration: float) -> None:

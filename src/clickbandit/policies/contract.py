@@ -18,6 +18,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.contracts import Contract
+from clickbandit.priors import Lesson, Prior
 
 State = Any
 """A NamedTuple of the policy's own."""
@@ -71,6 +72,12 @@ def ignore(state: State, ranking: IntArray, memo: FloatArray) -> None:
     """A list that was never seen changes nothing."""
 
 
+class Prime(Protocol):
+    """The first state, given what is known before the first click. Plain Python; called right after `init`."""
+
+    def __call__(self, state: State, prior: Prior, /) -> State: ...
+
+
 @dataclass(frozen=True)
 class Algorithm(Contract):
     """The functions of every policy."""
@@ -81,6 +88,8 @@ class Algorithm(Contract):
     update: Update
     best: Best
     void: Void = ignore
+    prime: Prime | None = None
+    """Without this, the policy cannot start from a prior."""
 
 
 # --- leaps --------------------------------------------------------------------------------------------------
@@ -172,6 +181,12 @@ class Renumber(Protocol):
     def __call__(self, memo: FloatArray, numbers: IntArray, n_items: int, /) -> FloatArray: ...
 
 
+class Teach(Protocol):
+    """What was learned of the page, for other queries to start from. Plain Python; leaves the state as it is."""
+
+    def __call__(self, state: State, /) -> Lesson: ...
+
+
 @dataclass(frozen=True)
 class Live(Contract):
     """What the live ranker uses of a policy, as far as it is there."""
@@ -183,3 +198,4 @@ class Live(Contract):
     retire: Retire | None = None
     renumber: Renumber | None = None
     """Only for a policy whose memo has numbers of items."""
+    teach: Teach | None = None

@@ -23,7 +23,7 @@ from clickbandit.policies import cascade_kl_ucb
 from clickbandit.policies.base import Policy
 from clickbandit.policies.cascade_kl_ucb import describe, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
-from clickbandit.policies.cascading import most_clicked
+from clickbandit.policies.cascading import most_clicked, prime
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class DCMKLUCB(Policy):
     paper = "Katariya et al. 2016"
     title = "dcmKL-UCB"
     colour = "blue dash-dotted"
-    algorithm = Algorithm(init, no_memo, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
     live = Live(
         propensity=propensity, describe=describe, admit=cascade_kl_ucb.admit, retire=cascade_kl_ucb.retire
     )

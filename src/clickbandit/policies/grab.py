@@ -32,6 +32,7 @@ from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.tangents import compute_bound, forget_bound
+from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -107,6 +108,19 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
         gain=np.zeros((n_positions + 1, n_positions + 1)),
     )
     interpreted(name_leader)(state)  # it is the best, and after the first clicks it is known for how long
+    return state
+
+
+def prime(state: State, prior: Prior) -> State:
+    """The prior's order leads first, and of equal assignments those that keep to it."""
+    order, n_positions = list(prior.order), len(state.leader)
+    by_number = state.handicap.copy()
+    state.handicap[order] = by_number
+    state.value[:] = state.handicap
+    state.leader[:] = order[:n_positions]
+    state.position[:] = FREE
+    state.position[state.leader] = np.arange(n_positions)
+    interpreted(name_leader)(state)
     return state
 
 
@@ -287,5 +301,5 @@ class GRAB(Policy):
     paper = "Gauthier et al. 2021"
     title = "GRAB"
     colour = "purple dashed"
-    algorithm = Algorithm(init, no_memo, rank, update, best)
+    algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
     live = Live(propensity=propensity, describe=describe)

@@ -16,7 +16,9 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
+from clickbandit.policies.common import pseudo_counts
 from clickbandit.policies.contract import State
+from clickbandit.priors import Prior
 
 # --- what the policies are told -----------------------------------------------------------------------------
 
@@ -93,6 +95,18 @@ def first_seen(n_items: int, n_positions: int, examination: str | Sequence[float
         "examination": known,
         "places": np.argsort(-known, kind="stable"),
     }
+
+
+def prime(state: State, prior: Prior) -> State:
+    """The prior as displays where users look most, and clicks on these."""
+    observed, clicks = pseudo_counts(prior)
+    place = state.places[0]
+    state.displays[:, place] = np.rint(observed / state.examination[place])
+    state.clicks[:, place] = clicks
+    state.examined[:] = state.examination[place] * state.displays[:, place]
+    state.estimate[:] = state.clicks[:, place] / state.examined
+    state.order[:] = prior.order
+    return state
 
 
 @kernel

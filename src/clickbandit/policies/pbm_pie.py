@@ -26,6 +26,7 @@ from clickbandit.policies.common import draw_index, sort_by_decreasing
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, show
 from clickbandit.policies.pbm_likelihood import highest_likely
+from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -62,6 +63,14 @@ def init(
         step=np.zeros(1, np.int64),
         budget=(1 + epsilon) * math.log(horizon),
     )
+
+
+def prime(state: State, prior: Prior) -> State:
+    """As displays; nobody need be shown in turn."""
+    state = pbm.prime(state, prior)
+    state.stale[:] = 1
+    state.step[0] = len(state.order)
+    return state
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -159,5 +168,5 @@ class PBMPIE(BoundedPBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-PIE"
     colour = "clay dotted"
-    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=prime)
     live = Live(propensity=propensity, describe=describe)

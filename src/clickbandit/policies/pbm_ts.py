@@ -149,5 +149,5 @@ class PBMTS(PBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-TS"
     colour = "clay dashed"
-    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=pbm.prime)
     live = Live(describe=describe)

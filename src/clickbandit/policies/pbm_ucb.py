@@ -24,6 +24,7 @@ from clickbandit.policies.bounds_on_demand import TIE
 from clickbandit.policies.cascading import break_ties, highest_first, tie_propensity
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, show
+from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -63,6 +64,12 @@ def init(
         step=np.zeros(1, np.int64),
         scale=1 + epsilon,
     )
+
+
+def prime(state: State, prior: Prior) -> State:
+    state = pbm.prime(state, prior)
+    state.width[:] = np.sqrt(state.displays.sum(axis=1) / 2) / state.examined
+    return state
 
 
 # --- rank ---------------------------------------------------------------------------------------------------
@@ -116,5 +123,5 @@ class PBMUCB(BoundedPBMPolicy):
     paper = "Lagrée et al. 2016"
     title = "PBM-UCB"
     colour = "clay"
-    algorithm = Algorithm(init, no_memo, rank, update, pbm.best)
+    algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=prime)
     live = Live(propensity=propensity, describe=describe)

@@ -54,5 +54,5 @@ class TSCascade(CascadingPolicy):
     paper = "Zhong et al. 2021"
     title = "TS-Cascade"
     colour = "lilac dotted"
-    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

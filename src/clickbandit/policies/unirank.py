@@ -34,6 +34,7 @@ from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.tangents import compute_bound, forget_bound
+from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -101,6 +102,17 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
         highest=np.zeros(2, np.int64),
         n_positions=n_positions,
     )
+    interpreted(find_leader)(state)
+    return state
+
+
+def prime(state: State, prior: Prior) -> State:
+    """Each item has won once over all behind it in the prior's order: it leads them until they have won more often."""
+    for place, item in enumerate(prior.order):
+        behind = list(prior.order[place + 1 :])
+        state.wins[item, behind] = 1
+        state.leads[item, behind] = 1
+        state.led[item] = place
     interpreted(find_leader)(state)
     return state
 
@@ -274,5 +286,5 @@ class UniRank(Policy):
     paper = "Gauthier et al. 2022"
     title = "UniRank"
     colour = "purple"
-    algorithm = Algorithm(init, memo_size, rank, update, best)
+    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
     live = Live(propensity=propensity, describe=describe)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,6 +16,7 @@ from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
 from clickbandit.leaps.buffers import make_scratch
 from clickbandit.policies.base import Policy
+from clickbandit.priors import Prior
 from clickbandit.queries import Against, reference_list
 from clickbandit.randomness import STREAMS, circumstances, generators
 from clickbandit.simulation import noise
@@ -45,6 +47,7 @@ class Problem:
         flip: float = 0.0,
         method: Method = "auto",
         against: Against = "clicks",
+        prior: Prior | None = None,
     ) -> None:
         policy = read_policy(policy)
         model, query = read_users(model, query)
@@ -65,6 +68,9 @@ class Problem:
         self.delay = delay
         self.flip = float(flip)
         self.against = against
+        self.prior = prior
+        if prior is not None:
+            policy.check_prior(prior, model.n_items)
         self.best_list, self.best_reward = reference_list(model, positions, against)
         self.drift = read_drift(drift, model, positions)
         for name in missing_knowledge(policy, model):
@@ -78,6 +84,13 @@ class Problem:
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MIN_STEPS_TO_LEAP))
         self.always_leaps = method == "leap"
         self.in_pairs = policy.leaps is not None and policy.leaps.in_pairs
+
+    def with_prior(self, prior: Prior) -> "Problem":
+        """The same problem, started from a prior."""
+        self.policy.check_prior(prior, self.model.n_items)
+        other = copy(self)
+        other.prior = prior
+        return other
 
     def try_out(self) -> None:
         """Take a few steps as plain Python, and say in one sentence what is wrong with a user's own policy."""
@@ -128,13 +141,15 @@ class Problem:
         n_items = self.model.n_items
         number_of = np.argsort(numbering).tolist() or list(range(n_items))
         policy, knowledge = self.policy.renumbered(number_of), self.knowledge(number_of)
-        return policy.start(n_items, self.positions, horizon=self.horizon, **knowledge)
+        prior = self.prior and self.prior.renumbered(number_of)
+        return policy.start(n_items, self.positions, horizon=self.horizon, prior=prior, **knowledge)
 
     def knowledge(self, number_of: Sequence[int]) -> dict[str, Any]:
         """What the policy is told of the users, where item i of the query is called `number_of[i]`."""
         known = {
             "best_list": [number_of[item] for item in self.best_list],
             "examination": getattr(self.model, "examination", None),
+            "order": list(number_of),
         }
         return {name: known[name] for name in self.policy.needs}
 
@@ -312,6 +327,7 @@ class Run:
 
     def _identity(self) -> str:
         problem = self.problem
+        prior = {} if problem.prior is None else {"prior": _hash(problem.prior)}
         return json.dumps(
             {
                 "streams": STREAMS,
@@ -329,12 +345,13 @@ class Run:
                 "against": problem.against,
                 "seed": self.seed,
                 "run": self.run,
+                **prior,
             }
         )
 
 
-def _hash(model: ClickModel | None) -> str | None:
-    return hashlib.sha256(repr(model).encode()).hexdigest()[:16] if model else None
+def _hash(given: ClickModel | Prior | None) -> str | None:
+    return hashlib.sha256(repr(given).encode()).hexdigest()[:16] if given else None
 
 
 def _write(generator: np.random.Generator) -> str:

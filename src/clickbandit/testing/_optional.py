@@ -7,7 +7,8 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.policies.propensities import copy_of
-from clickbandit.simulation.run import Problem
+from clickbandit.priors import Prior
+from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing._session import Session, same
 from clickbandit.testing.click_models import LEVEL, chi_square
 
@@ -93,6 +94,32 @@ def check_propensity(problem: Problem, where: str) -> None:
                 f"{where}: of {_SAMPLES} lists {seen[k].tolist()} had the items at position {k + 1}, but propensity "
                 f"says {expected.tolist()}: chi-square is {distance:.1f}, above {allowed:.1f} (level {LEVEL})"
             )
+
+
+def check_prime(problem: Problem, where: str) -> None:
+    """A sure prior is what the best list comes from, in the numbers of the run; lists are made and learned from."""
+    if problem.policy.algorithm.prime is None:
+        return
+    n_items = problem.model.n_items
+    numbering = np.random.default_rng(1).permutation(n_items).tolist()
+    attraction = np.linspace(0.8, 0.1, n_items)[np.argsort(numbering)]
+    prior = Prior(attraction=attraction.tolist(), strength=[100.0] * n_items)
+    primed = problem.with_prior(prior)
+    fresh, state = problem.start(numbering), primed.start(numbering)
+    for name, before, now in zip(fresh._fields, fresh, state, strict=True):
+        assert type(before) is type(now), (
+            f"{where}: prime must keep the types of the state, but {name} is {type(now)}"
+        )
+        if isinstance(now, np.ndarray):
+            kept = now.dtype == before.dtype and now.ndim == before.ndim
+            assert kept, f"{where}: prime must keep the types of the state, but {name} is another array"
+    found, expected = sorted(Run(primed).best()), sorted(prior.order[: problem.positions])
+    assert found == expected, (
+        f"{where}: after prime the best list must be of the prior's first items, {expected}, found {found}"
+    )
+    session = Session(primed, where)
+    for _ in range(50):
+        session.step()
 
 
 def check_describe(problem: Problem, where: str) -> None:

@@ -7,7 +7,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
-from clickbandit.testing._optional import check_describe, check_items, check_propensity
+from clickbandit.testing._optional import check_describe, check_items, check_prime, check_propensity
 from clickbandit.testing._session import Session
 from clickbandit.testing.click_models import LEVEL, chi_square
 
@@ -23,6 +23,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     bit; and it goes on with feedback that is late, out of order, lost or void, learning from its arguments alone.
     Of the optional functions, `propensity` gives the frequencies of many lists (chi-square at level 1e-6, fixed seed),
     `describe` can be written as JSON and is true of the lists to come, and `admit` and `retire` let items come and go.
+    After `prime` the best list has the prior's first items, in the numbers of the run.
     In simulations, which number the items by chance, the first list has every item as often as any other at each
     position, unless the policy is told about items; then it is told in the numbers of the run.
     Unless a click model is given it is tried on small and larger problems, also with as many positions as items.
@@ -43,6 +44,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         _check_saving(problem, where)
         check_describe(problem, where)
         check_items(problem, where)
+        check_prime(problem, where)
         if n_positions == min(3, users.n_items) or model is not None:  # what takes long, on the small ones
             check_propensity(problem, where)
             _check_compiled(problem, where)
@@ -112,7 +114,9 @@ def _check_numbers(problem: Problem, where: str) -> None:
     """Of many runs: the first lists, in the numbers of the query."""
     runs = [Run(problem, run=number) for number in range(_RUNS)]
     backwards = list(range(problem.model.n_items))[::-1]
-    if "best_list" in problem.policy.needs or problem.policy.renumbered(backwards) != problem.policy:
+    if {"best_list", "order"} & set(problem.policy.needs) or problem.policy.renumbered(
+        backwards
+    ) != problem.policy:
         first = {run.best()[0] for run in runs}
         assert len(first) == 1, (
             f"{where}: a policy that is told about items must begin with the same one in all runs, found "

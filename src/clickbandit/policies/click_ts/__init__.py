@@ -17,7 +17,8 @@ goal=clicks alone (docs/click-ts.md says why); for goal=attraction, where a draw
 e are lowered by the same.
 
 `state` and `cells` are what it counts, `algorithm` when it learns and what it shows, `fit` the linear algebra, `search`
-the list with the most clicks, `guard` its tests, `items` items that come and go, `describe` what it tells people.
+the list with the most clicks, `prior` what it makes of a prior, `guard` its tests, `items` items that come and go,
+`describe` what it tells people, and `lesson` other queries.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from clickbandit.policies.click_ts.algorithm import best, rank, update
 from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.click_ts.guard import renumber
 from clickbandit.policies.click_ts.items import admit, retire
+from clickbandit.policies.click_ts.lesson import teach
+from clickbandit.policies.click_ts.prior import prime
 from clickbandit.policies.click_ts.state import check_memory, init, memo_size
 from clickbandit.policies.contract import Algorithm, Live
 
@@ -56,8 +59,8 @@ class ClickTS(Policy):
     """Whether rare, fair tests of neighbours keep it from staying with a wrong order where its law of users is wrong;
     for goal=attraction, and up to 200 items."""
 
-    algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
+    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber, teach=teach)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,7 @@
 """ClickTS, a page: when to fit, when to draw, what to show, what to count.
 
-Draws of `rank`: where a draw of the law is due, a normal variable for each of its parameters (`fit`); then for each
+Draws of `rank`: where a draw of the law is due, a normal variable for each of its parameters (`fit`), and what to make
+of the prior, if there is one (`prior`); then for each
 item, in the order of their numbers, its attraction (`draw_beta`); then where items were drawn the same, which hardly
 happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
 """
@@ -14,7 +15,7 @@ from clickbandit.policies.cascading import highest_first, put_highest
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
 from clickbandit.policies.click_ts.guard import learn_test, maybe_test, obey, set_budget
 from clickbandit.policies.click_ts.search import n_candidates, search
-from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
+from clickbandit.policies.click_ts.state import State
 from clickbandit.policies.sampling import draw_beta
 
 FIT_AGAIN = 1.02
@@ -53,7 +54,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     for item in range(len(state.sample)):
         clicks = state.clicks[item]
         unclicked = max(0.0, state.exposure[item] - clicks)
-        state.sample[item] = draw_beta(rng, PRIOR_CLICKS + clicks, PRIOR_EXPOSURE - PRIOR_CLICKS + unclicked)
+        state.sample[item] = draw_beta(rng, state.clicked[item] + clicks, state.unclicked[item] + unclicked)
     if state.for_clicks:
         show_most_clicked(state, ranking)
     else:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray
+from clickbandit.compiling.kernel import FloatArray, interpreted
 from clickbandit.policies.click_ts.algorithm import best
 from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN, highest
-from clickbandit.policies.click_ts.state import PRIOR_CLICKS, PRIOR_EXPOSURE, State
+from clickbandit.policies.click_ts.prior import draw_prior
+from clickbandit.policies.click_ts.state import State
 
 DRAWS = 400
 LEVEL = 0.95
@@ -23,10 +24,10 @@ and those who examine as much but for so much to the position-based model."""
 def describe(state: State) -> dict[str, Any]:
     fitted, drawn = _laws(state, state.x[None]), _laws(state, _draws(state))
     observed = state.shown.sum(axis=1) + state.carried.sum(axis=(1, 2))
-    attraction = (PRIOR_CLICKS + state.clicks) / (PRIOR_EXPOSURE + fitted.exposure[0])
-    unclicked = np.maximum(0, drawn.exposure - state.clicks)
+    attraction = (state.shape + state.clicks) / (state.rate + fitted.exposure[0])
+    clicked, unclicked = _priors(state)
     attractions = np.random.default_rng(1).beta(
-        PRIOR_CLICKS + state.clicks, PRIOR_EXPOSURE - PRIOR_CLICKS + unclicked
+        clicked + state.clicks, unclicked + np.maximum(0, drawn.exposure - state.clicks)
     )
     items: list[dict[str, Any]] = []
     for item, n in enumerate(observed.tolist()):
@@ -73,6 +74,24 @@ def _draws(state: State) -> FloatArray:
     excess = x[:, fresh] - np.maximum(0, state.x[fresh])
     x[:, cells] -= excess.max(axis=1, initial=0.0, keepdims=True)
     return x
+
+
+def fitted_exposure(state: State) -> FloatArray:
+    """By item: how often it was examined, under the law that was fitted."""
+    return _laws(state, state.x[None]).exposure[0]
+
+
+def _priors(state: State) -> tuple[FloatArray, FloatArray]:
+    """By draw and item: the prior that attractions are drawn from, of which there is one where nothing was known."""
+    if len(state.weight) == 0:
+        return state.clicked, state.unclicked
+    rng, drawn = np.random.default_rng(2), []
+    trial = state._replace(clicked=state.clicked.copy(), unclicked=state.unclicked.copy())
+    for _ in range(DRAWS):
+        interpreted(draw_prior)(trial, rng)
+        drawn.append((trial.clicked.copy(), trial.unclicked.copy()))
+    clicked, unclicked = zip(*drawn, strict=True)
+    return np.array(clicked), np.array(unclicked)
 
 
 def _laws(state: State, x: FloatArray) -> _Laws:

@@ -1,7 +1,8 @@
 """What ClickTS believes of positions and carry: one Newton step towards the likeliest law, and draws of it.
 
-Clicks are taken for Poisson, with the rate a[d] e s of each display, and attractions for Gamma(1, 2). With these
-integrated out, what is left to maximise over the parameters x (log e by cell, log s by item) is
+Clicks are taken for Poisson, with the rate a[d] e s of each display, and attractions for Gamma(1, 2), unless there is a
+prior (`prior`). With these integrated out, what is left to maximise over the parameters x (log e by cell, log s by
+item) is
 
     sum_c clicks[c] x_c + sum_j after[j] x_j - sum_d (1 + clicks[d]) log(2 + m[d](x)) + log prior(x)
 
@@ -16,14 +17,8 @@ import math
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, kernel, slow_path
-from clickbandit.policies.click_ts.state import (
-    FRESH_VARIANCE,
-    LATER_VARIANCE,
-    LOG_EXAMINATION,
-    PRIOR_CLICKS,
-    PRIOR_EXPOSURE,
-    State,
-)
+from clickbandit.policies.click_ts.prior import draw_prior, weigh
+from clickbandit.policies.click_ts.state import FRESH_VARIANCE, LATER_VARIANCE, LOG_EXAMINATION, State
 
 MAX_STEP = 1.0
 """By how much a fit changes a parameter at most."""
@@ -42,6 +37,8 @@ def fit(state: State) -> None:
     begin(state)
     for item in range(len(state.clicks)):
         add_item(state, item)
+    if len(state.weight) > 0:
+        weigh(state)
     factorise(state.factor)
     solve_lower(state.factor, state.step)
     solve_upper(state.factor, state.step)
@@ -91,10 +88,11 @@ def add_item(state: State, item: int) -> None:
     """Add an item to the gradient and to the precision: clicks - a w, and a (diag(w) + the cross terms of cell and
     carry) - a w w^T / (2 + m)."""
     gradient, precision, slope = state.step, state.factor, state.slope
-    exposure = PRIOR_EXPOSURE + find_slope(
+    state.exposure[item] = find_slope(
         state.shown[item], state.carried[item], state.examination, state.carry, slope
     )
-    attraction = (PRIOR_CLICKS + state.clicks[item]) / exposure
+    exposure = state.rate[item] + state.exposure[item]
+    attraction = (state.shape[item] + state.clicks[item]) / exposure
     state.attraction[item] = attraction
     for p in range(len(slope)):
         if slope[p] != 0:
@@ -158,7 +156,8 @@ def spread_of_carry(x: FloatArray, factor: FloatArray, first: int, column: Float
 
 @slow_path
 def draw(state: State, rng: np.random.Generator) -> None:
-    """Draw x~ = x + F^-T z, and find each item's exposure under it. Draws: z, parameter by parameter."""
+    """Draw x~ = x + F^-T z, and find each item's exposure under it. Draws: z, parameter by parameter; then, where there
+    is a prior, what to make of that."""
     x = state.step
     for p in range(len(x)):
         x[p] = rng.standard_normal()
@@ -173,6 +172,8 @@ def draw(state: State, rng: np.random.Generator) -> None:
         state.exposure[item] = exposure_of(
             state.shown[item], state.carried[item], state.examination, state.look_after, highest(state)
         )
+    if len(state.weight) > 0:
+        draw_prior(state, rng)
     state.since_draw[0] = 0.0
 
 

@@ -1,6 +1,7 @@
 """ClickTS where items come and go.
 
-**New items** start from the prior. Where their number makes the tables too large, cells share from then on (`cells`),
+**New items** start from the prior, or where that was of certain items, as one that is like their mean: worth the
+examinations that bring one click. Where their number makes the tables too large, cells share from then on (`cells`),
 and the carries are let go; that is not undone when items leave.
 
 **An item that leaves** has taught something about positions and about the carry of others, and that stays. Its
@@ -17,10 +18,12 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.policies.click_ts.cells import has_carry
 from clickbandit.policies.click_ts.fit import highest
+from clickbandit.policies.click_ts.prior import EXCEPTION
 from clickbandit.policies.click_ts.state import MAX_GUARDED, PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
 from clickbandit.policies.items import with_new_numbers, without_number
 
 _BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
+_OF_PRIOR = ("shape", "rate", "clicked", "unclicked")
 
 # --- new items ----------------------------------------------------------------------------------------------
 
@@ -30,6 +33,7 @@ def admit(state: State, n_new: int) -> State:
     if len(state.wins) > 0:
         guarded = n_items <= MAX_GUARDED
         state = state._replace(wins=_padded(state.wins, n_new, (0, 1)) if guarded else np.zeros((0, 0)))
+    state = _expecting(state, n_new)
     if len(state.after) == 0:
         return _with_rows(state, n_new)
     if has_carry(n_items, n_positions):
@@ -39,9 +43,27 @@ def admit(state: State, n_new: int) -> State:
 
 def _with_rows(state: State, n_new: int) -> State:
     grown: dict[str, Any] = {name: _padded(getattr(state, name), n_new) for name in _BY_ITEM}
-    grown["attraction"][-n_new:] = PRIOR_CLICKS / PRIOR_EXPOSURE
+    grown["attraction"][-n_new:] = state.shape[-n_new:] / state.rate[-n_new:]
     carried = _padded(state.carried, n_new)
     return state._replace(**grown, carried=carried, order=with_new_numbers(state.order, n_new))
+
+
+def _expecting(state: State, n_new: int) -> State:
+    """The priors of the attractions, with those of new items."""
+    clicks, exposure = PRIOR_CLICKS, PRIOR_EXPOSURE
+    if len(state.weight) > 0:
+        exposure = 1 / float(state.expected.mean())
+        state = state._replace(
+            expected=np.append(state.expected, np.full(n_new, 1 / exposure)),
+            strength=np.append(state.strength, np.full(n_new, exposure)),
+            slab=np.pad(state.slab, ((0, 0), (0, n_new)), constant_values=EXCEPTION),
+        )
+    new = (clicks, exposure, clicks, exposure - clicks)
+    grown: dict[str, Any] = {
+        name: np.append(getattr(state, name), np.full(n_new, value))
+        for name, value in zip(_OF_PRIOR, new, strict=True)
+    }
+    return state._replace(**grown)
 
 
 def _with_carries(state: State, n_new: int) -> State:
@@ -89,6 +111,7 @@ def _share_cells(state: State, n_new: int) -> State:
     large.cell_clicks[:] = state.cell_clicks @ shares
     large.learned[:] = large.next_fit[:] = state.learned
     large.attraction[:n_items] = state.attraction
+    large.attraction[n_items:] = state.shape[n_items:] / state.rate[n_items:]
     large.order[:] = with_new_numbers(state.order, n_new)
     large.last[:] = state.last
     weight = (1 + shown.sum(axis=0))[:, None] * shares
@@ -97,7 +120,11 @@ def _share_cells(state: State, n_new: int) -> State:
         np.exp(np.append(0, state.x[: len(shares) - 1])) @ weight[:, known] / weight[:, known].sum(axis=0)
     )
     large.x[known[1:]] = np.log(examination[1:])
-    large = large._replace(wins=state.wins, budget=state.budget)
+    kept: dict[str, Any] = {
+        name: getattr(state, name)
+        for name in ("wins", "budget", *_OF_PRIOR, "expected", "strength", "weight", "slab")
+    }
+    large = large._replace(**kept)
     if len(state.gone_slope) == 0:
         return large
     n_free, parts = len(shares) - 1, shares[1:, 1:]
@@ -112,7 +139,8 @@ def _share_cells(state: State, n_new: int) -> State:
 
 def retire(state: State, item: int) -> State:
     taught = _taught(state, item)
-    kept = {name: np.delete(getattr(state, name), item, axis=0) for name in (*_BY_ITEM, "carried")}
+    names = (*_BY_ITEM, "carried", *_OF_PRIOR, *(("expected", "strength") if len(state.weight) else ()))
+    kept = {name: np.delete(getattr(state, name), item, axis=0) for name in names}
     last = state.last - (state.last > item)
     if item in state.last:
         last[:] = -1
@@ -124,6 +152,7 @@ def retire(state: State, item: int) -> State:
         order=without_number(state.order, item),
         last=last,
         wins=wins,
+        slab=np.delete(state.slab, item, axis=1) if len(state.weight) else state.slab,
         gone_slope=taught.slope,
         gone_precision=taught.precision,
     )
@@ -150,8 +179,8 @@ def _taught(state: State, item: int) -> _Taught:
     w = np.append(state.shown[item] * examination, cross.sum(axis=0))
     if len(carry):
         w[state.n_fresh : n_cells] += cross.sum(axis=1)
-    exposure = PRIOR_EXPOSURE + w[:n_cells].sum()
-    attraction = (PRIOR_CLICKS + state.clicks[item]) / exposure
+    exposure = state.rate[item] + w[:n_cells].sum()
+    attraction = (state.shape[item] + state.clicks[item]) / exposure
     w = w[1:]
     precision = np.diag(w) - np.outer(w, w) / exposure
     if len(carry):

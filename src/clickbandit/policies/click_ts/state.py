@@ -4,7 +4,7 @@ The law has a cell for each position k with no click above, and for each (k, r),
 Where that would take too much memory or time, cells share (`cells`).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from clickbandit.errors import InputError
 from clickbandit.policies.click_ts.cells import arrange, has_carry
 
 PRIOR_CLICKS, PRIOR_EXPOSURE = 1.0, 2.0
-"""An item's attraction a[d] has the prior Gamma(1, 2): before the first list each counts as clicked once when examined
-twice. `rank` draws it from Beta(1, 1), which has the same mean and bounds."""
+"""Where nothing is known of it, an item's attraction a[d] has the prior Gamma(1, 2): before the first list each counts
+as clicked once when examined twice. `rank` draws it from Beta(1, 1), which has the same mean and bounds."""
 LOG_EXAMINATION = -0.3
 """The prior mean of every log e."""
 FRESH_VARIANCE, LATER_VARIANCE = 2.0, 50.0
@@ -107,6 +107,21 @@ class State(NamedTuple):
     """Whether the goal is clicks."""
     memory: int
 
+    shape: FloatArray
+    """By item: the prior of its attraction while fitting is Gamma(shape, rate)."""
+    rate: FloatArray
+    clicked: FloatArray
+    """By item: its drawn attraction is from Beta(clicked + clicks, unclicked + exposure - clicks)."""
+    unclicked: FloatArray
+    expected: FloatArray
+    """By item: the attraction that a prior expects (see `prior`); empty where there is none, as all below."""
+    strength: FloatArray
+    """By item: how many examinations that is worth."""
+    weight: FloatArray
+    """By row of `prior`: how probable it is."""
+    slab: FloatArray
+    """By row that trusts the prior, and item: how probably the item is an exception."""
+
 
 def init(
     n_items: int,
@@ -165,7 +180,22 @@ def init(
         n_fresh=n_fresh,
         for_clicks=goal == "clicks",
         memory=memory,
+        **nothing_expected(n_items),
     )
+
+
+def nothing_expected(n_items: int) -> dict[str, Any]:
+    """The part of a state that says what is expected of items, where that is nothing."""
+    return {
+        "shape": np.full(n_items, PRIOR_CLICKS),
+        "rate": np.full(n_items, PRIOR_EXPOSURE),
+        "clicked": np.full(n_items, PRIOR_CLICKS),
+        "unclicked": np.full(n_items, PRIOR_EXPOSURE - PRIOR_CLICKS),
+        "expected": np.zeros(0),
+        "strength": np.zeros(0),
+        "weight": np.zeros(0),
+        "slab": np.zeros((0, 0)),
+    }
 
 
 def check_memory(memory: int) -> None:
