@@ -78,7 +78,8 @@ def _draws(state: State) -> FloatArray:
 
 def fitted_exposure(state: State) -> FloatArray:
     """By item: how often it was examined, under the law that was fitted."""
-    return _laws(state, state.x[None]).exposure[0]
+    exposure: FloatArray = _laws(state, state.x[None]).exposure[0]
+    return exposure
 
 
 def _priors(state: State) -> tuple[FloatArray, FloatArray]:
