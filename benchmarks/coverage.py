@@ -25,7 +25,14 @@ import pandas
 from benchmarks import Rows
 from clickbandit import CascadeModel, PositionBasedModel, Query, count_log, simulate
 from clickbandit.compiling.kernel import FloatArray
-from clickbandit.intervals import Interval, Sums, mean_of_strata, watched_over_shares
+from clickbandit.intervals import (
+    Interval,
+    Sums,
+    Units,
+    mean_of_strata,
+    watched_difference,
+    watched_over_shares,
+)
 from clickbandit.logs.evaluate import Measure, evaluate
 from clickbandit.report.statistics import paired_difference
 from clickbandit.report.tables import print_table
@@ -152,6 +159,53 @@ def false_alarms(services: int, rng: np.random.Generator) -> Rows:
     return rows
 
 
+VISITS = {
+    "all as often": np.ones(5000),
+    "some ten times as often": np.random.default_rng(1).pareto(2.5, 5000) + 1,
+}
+"""Of users, how often each comes, in relation to the others."""
+
+
+def by_users(services: int, rng: np.random.Generator) -> Rows:
+    """Users who come again and again and differ: compared as users, and as if each impression were for itself."""
+    rows = []
+    for name, visits in VISITS.items():
+        told = np.zeros((services, 2), bool)
+        for service in range(services):
+            found = _users(visits / visits.sum(), rng)
+            told[service] = [
+                any(not low <= 0 <= high for low, high in column) for column in zip(*found, strict=True)
+            ]
+        by_user, by_impression = told.mean(axis=0)
+        rows.append({"users": name, "false alarms": by_user, "by impression": by_impression})
+    return rows
+
+
+def _users(chances: FloatArray, rng: np.random.Generator) -> list[tuple[tuple[float, float], ...]]:
+    """The intervals of a service without a difference, at each look: by user and by impression."""
+    held_out = rng.random(len(chances)) < 0.2
+    attraction = rng.beta(0.5, 1.5, len(chances))
+    seen, clicked = np.zeros((2, len(chances)))
+    found = []
+    for _ in range(LOOKS):
+        new = rng.multinomial(IMPRESSIONS // LOOKS, chances)
+        seen += new
+        clicked += rng.binomial(new, attraction)
+        users = [
+            Units(len(n), n.sum(), c.sum(), n @ n, n @ c, c @ c)
+            for arm in (~held_out, held_out)
+            for n, c in [(seen[arm & (seen > 0)], clicked[arm & (seen > 0)])]
+        ]
+        impressions = [(arm.impressions, arm.clicks, arm.clicks) for arm in users]
+        found.append(
+            (
+                watched_difference(*users, tightest_at=2 * len(chances)),
+                watched_difference(*impressions, tightest_at=IMPRESSIONS),
+            )
+        )
+    return found
+
+
 def power(services: int, rng: np.random.Generator) -> Rows:
     rows = []
     for name in ("at most one click, 30% of lists", "five positions by themselves"):
@@ -263,12 +317,14 @@ def main() -> int:
     times, rng, fine = options.times, np.random.default_rng(1), True
     error = 2 * math.sqrt(0.05 * 0.95 / times)
     if options.only in (None, "watched"):
-        alarms, found = false_alarms(times, rng), power(times, rng)
+        alarms, users, found = false_alarms(times, rng), by_users(times, rng), power(times, rng)
         print(f"Watched {LOOKS} times without a difference, {times} services of {IMPRESSIONS:,} impressions:")
         print_table(alarms)
+        print("\nUsers who come again, 20% of them held out:")
+        print_table(users)
         print(f"\nWatched with a difference of {DIFFERENCE:.0%}:")
         print_table(found)
-        fine = all(row["false alarms"] <= 0.05 + error for row in alarms)
+        fine = all(row["false alarms"] <= 0.05 + error for row in [*alarms, *users])
         fine = fine and all(row["found within twice that"] >= POWER for row in found)
     for name, measure in (("compared", compared), ("evaluated", evaluated)):
         if options.only in (None, name):

@@ -4,10 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.coverage import IMPRESSIONS, LAWS, changing, first_told, fixed, improved, unchanged, watched
+from benchmarks import coverage
+from benchmarks.coverage import (
+    IMPRESSIONS,
+    LAWS,
+    by_users,
+    changing,
+    first_told,
+    fixed,
+    improved,
+    unchanged,
+    watched,
+)
 
 from clickbandit import InputError
-from clickbandit.intervals import TIGHTEST_AT, watched_difference, watched_mean, watched_over_shares
+from clickbandit.intervals import TIGHTEST_AT, Units, watched_difference, watched_mean, watched_over_shares
 
 
 def by_hand(one, other, level=0.95, tightest_at=TIGHTEST_AT):
@@ -32,6 +43,38 @@ def test_the_formula(settings):
     assert found == pytest.approx(by_hand(one, other, **settings))
     swapped = watched_difference(sums(other), sums(one), **settings)
     assert swapped == pytest.approx((-found[1], -found[0]))
+
+
+def test_users_are_the_units_where_arms_are_theirs():
+    """The error of a ratio of sums over users (the delta method), and one impression each is as without users."""
+    rng = np.random.default_rng(2)
+    seen = rng.integers(1, 9, 300)
+    clicked = rng.binomial(seen, rng.beta(1, 3, 300))
+    one, other = slice(0, 200), slice(200, 300)
+    units = [
+        Units(len(n), n.sum(), c.sum(), n @ n, n @ c, c @ c)
+        for n, c in ((seen[k], clicked[k]) for k in (one, other))
+    ]
+    low, high = watched_difference(*units, tightest_at=300)
+    means = [clicked[k].sum() / seen[k].sum() for k in (one, other)]
+    errors = [
+        np.var(clicked[k] - mean * seen[k], ddof=1) / len(seen[k]) / seen[k].mean() ** 2
+        for k, mean in zip((one, other), means, strict=True)
+    ]
+    assert (low + high) / 2 == pytest.approx(means[0] - means[1])
+    rho2 = -2 * math.log(0.05) + math.log(1 - 2 * math.log(0.05))
+    factor = math.sqrt(2 * (rho2 + 1) / rho2 * math.log(math.sqrt(rho2 + 1) / 0.05))
+    assert (high - low) / 2 == pytest.approx(factor * math.sqrt(sum(errors)))
+    clicks = rng.binomial(3, 0.3, 900)
+    n, total, squares = sums(clicks)
+    assert watched_mean(Units(n, n, total, n, total, squares)) == watched_mean((n, total, squares))
+
+
+def test_comparing_users_seldom_misleads_where_comparing_their_impressions_would(monkeypatch):
+    monkeypatch.setattr(coverage, "VISITS", {"all as often": np.ones(500)})
+    (row,) = by_users(20, np.random.default_rng(3))
+    assert row["false alarms"] <= 0.1
+    assert row["by impression"] > row["false alarms"]
 
 
 def test_it_is_tightest_where_it_is_asked_to_be():

@@ -72,6 +72,20 @@ _MAX_FREEDOM = 1000
 
 Sums = tuple[float, float, float]
 """Of the impressions of an arm: their number, the sum of their clicks, and the sum of the squares of these."""
+
+
+class Units(NamedTuple):
+    """Sums over the units of an arm, such as users, who have some impressions each: in the place of `Sums`."""
+
+    n: float
+    impressions: float
+    clicks: float
+    squared_impressions: float
+    products: float
+    """Of the impressions and the clicks of each."""
+    squared_clicks: float
+
+
 TIGHTEST_AT = 100_000
 """At how many impressions a confidence sequence is tightest, unless told otherwise."""
 _LEAST_CLICKS = 20
@@ -79,18 +93,31 @@ _LEAST_SPREAD = 10
 """Of the clicks of an arm: what the squares of their deviations from the mean add up to."""
 
 
-def watched_mean(arm: Sums, level: float = 0.95, tightest_at: float = TIGHTEST_AT) -> tuple[float, float]:
+def watched_mean(
+    arm: Sums | Units, level: float = 0.95, tightest_at: float = TIGHTEST_AT
+) -> tuple[float, float]:
     """Where the clicks per impression of an arm lie, as (low, high) that may be watched: see `watched_difference`.
 
     >>> [round(value, 3) for value in watched_mean((1000, 100, 100), tightest_at=1000)]
     [0.071, 0.129]
     """
-    found = _weighed([(1.0, arm)])
+    return watched_mean_over_shares([(1.0, arm)], level, tightest_at)
+
+
+def watched_mean_over_shares(
+    periods: Sequence[tuple[float, Sums | Units]], level: float = 0.95, tightest_at: float = TIGHTEST_AT
+) -> tuple[float, float]:
+    """`watched_mean` where the share of impressions that go to the arm was changed: see `watched_over_shares`.
+
+    >>> [round(value, 3) for value in watched_mean_over_shares([(0.5, (500, 50, 50)), (0.05, (500, 200, 200))])]
+    [0.301, 0.444]
+    """
+    found = _weighed([(1 / share, arm) for share, arm in periods])
     return _sequence(found.mean, [found], level, tightest_at)
 
 
 def watched_difference(
-    a: Sums, b: Sums, level: float = 0.95, tightest_at: float = TIGHTEST_AT
+    a: Sums | Units, b: Sums | Units, level: float = 0.95, tightest_at: float = TIGHTEST_AT
 ) -> tuple[float, float]:
     """The clicks per impression of arm a less those of b, as (low, high) that may be watched while both grow.
 
@@ -101,6 +128,9 @@ def watched_difference(
 
     It is tightest when both arms together have `tightest_at` impressions, which should be about the size of a test
     planned for the difference that matters: 3.0 standard errors, at a fifth of it 3.4, at the tenfold 3.2.
+
+    Where arms are chosen by user, a user's impressions are not independent: give `Units`, the sums over users. Then
+    users are what is counted above, and errors are those of a ratio of sums over users.
 
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas: Time-uniform central limit theory and asymptotic confidence
     sequences (2021), of the normal mixture.
@@ -114,7 +144,9 @@ def watched_difference(
 
 
 def watched_over_shares(
-    periods: Sequence[tuple[float, Sums, Sums]], level: float = 0.95, tightest_at: float = TIGHTEST_AT
+    periods: Sequence[tuple[float, Sums | Units, Sums | Units]],
+    level: float = 0.95,
+    tightest_at: float = TIGHTEST_AT,
 ) -> tuple[float, float]:
     """`watched_difference` where the share of impressions that go to b was changed: both arms by this share.
 
@@ -150,17 +182,33 @@ class _Arm(NamedTuple):
     """What the squares of their deviations from the mean add up to, in the same sense."""
 
 
-def _weighed(parts: Sequence[tuple[float, Sums]]) -> _Arm:
+def _weighed(parts: Sequence[tuple[float, Sums | Units]]) -> _Arm:
     """An arm from the sums of its parts, each with the weight that its impressions have."""
-    n = sum(sums[0] for _, sums in parts)
+    units = [(w, _units(sums)) for w, sums in parts]
+    n = sum(part.n for _, part in units)
     if n < 2:
         return _Arm(n, 0.0, 0.0, 0.0, 0.0)
-    weight = sum(w * sums[0] for w, sums in parts)
-    mean = sum(w * sums[1] for w, sums in parts) / weight
-    clicks = [(w, total * total / squares if squares else 0.0) for w, (_, total, squares) in parts]
-    spread = [(w, max(squares - 2 * mean * total + mean * mean * m, 0.0)) for w, (m, total, squares) in parts]
+    weight = sum(w * part.impressions for w, part in units)
+    mean = sum(w * part.clicks for w, part in units) / weight
+    clicks = [
+        (w, part.clicks * part.clicks / part.squared_clicks if part.squared_clicks else 0.0)
+        for w, part in units
+    ]
+    spread = [
+        (w, max(p.squared_clicks - 2 * mean * p.products + mean * mean * p.squared_impressions, 0.0))
+        for w, p in units
+    ]
     squared_error = sum(w * w * deviations for w, deviations in spread) / weight**2 * n / (n - 1)
-    return _Arm(n, mean, squared_error, _effective(clicks), _effective(spread))
+    size = sum(part.squared_impressions for _, part in units) / sum(part.impressions for _, part in units)
+    return _Arm(n, mean, squared_error, _effective(clicks), _effective(spread) / size)
+
+
+def _units(sums: Sums | Units) -> Units:
+    """Where each impression is a unit."""
+    if isinstance(sums, Units):
+        return sums
+    n, clicks, squares = sums
+    return Units(n, n, clicks, n, clicks, squares)
 
 
 def _effective(parts: Sequence[tuple[float, float]]) -> float:

@@ -10,7 +10,7 @@ import pytest
 from clickbandit.live import checking
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
-from clickbandit.live.stores.sql import SqlReader
+from clickbandit.live.stores.sql_reader import SqlReader
 from live.conftest import only_sqlite
 
 ITEMS = list("ABCDEF")

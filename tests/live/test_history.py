@@ -16,7 +16,7 @@ from clickbandit.live.stores.contract import (
     UNDIVIDED,
     QueryRow,
 )
-from clickbandit.live.stores.sql import STATE
+from clickbandit.live.stores.sql_reader import STATE
 from clickbandit.live.values import Delays
 from clickbandit.live.views import state
 from live.conftest import only_postgres, only_sqlite

@@ -206,9 +206,11 @@ def test_metrics(open_service):
     assert found["clickbandit_clicks_total",] == 70
     assert found["clickbandit_learned",] == lists["policy"]
     assert 0.3 < found["clickbandit_clicks_per_impression", "held_out"] < 0.7
-    difference = [found["clickbandit_holdout_difference", end] for end in ("low", "mean", "high")]
+    difference = [found["clickbandit_holdout_difference", "all", end] for end in ("low", "mean", "high")]
     assert difference == sorted(difference)
-    assert ("clickbandit_holdout_difference", "high") not in early, "20 clicks on either side are needed"
+    assert ("clickbandit_holdout_difference", "all", "high") not in early, (
+        "20 clicks on either side are needed"
+    )
     assert found["process_resident_memory_bytes",] > 0
 
 

@@ -47,7 +47,13 @@ def test_every_setting_is_a_keyword_an_option_and_a_variable(served):
     """Of each a value that is not the default, given in every way."""
     other = {
         **{int: "7", float: "0.5", str: "x", bool: "true", "TIME": "3h"},
-        **{"positions": "7", "log_requests": "false", "store": "postgresql://x", "policy": "random"},
+        **{
+            "positions": "7",
+            "log_requests": "false",
+            "store": "postgresql://x",
+            "policy": "random",
+            "holdout_by": "user",
+        },
     }
     for option in options():
         text = other.get(option.name, other[option.kind])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from clickbandit.live.stores import open_store
-from clickbandit.live.stores.sql import SqlReader
+from clickbandit.live.stores.sql_reader import SqlReader
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
 from clickbandit.testing import check_store

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.chances import read_chances, write_chances
+from clickbandit.live.comparison import compared, is_held_out
 from clickbandit.live.learners import LearnerError
 from clickbandit.live.records import Items, Start
 from clickbandit.live.requests import (
@@ -58,7 +58,7 @@ from clickbandit.live.values import (
     Shown,
     Verdict,
 )
-from clickbandit.live.views import holdout, summary
+from clickbandit.live.views import summary
 
 _LEARNING = struct.Struct("<IB")
 """Before the list and the memo of an impression: the version of the learner's items, and how many it shows."""
@@ -118,18 +118,20 @@ class Batch(Transaction):
                     f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
                 )
         source, shown, propensities, learning = self._make_list(row, request)
+        share, unit = compared(self.settings, request.user)
         impression = ImpressionRow(
             id=request.id,
             query=row.id,
             at=self.now,
             expires=self.now + (self.settings.window_ms if row.window is None else row.window),
             source=source,
-            compared=self.settings.holdout > 0,
             items=_write(shown),
             body=request.body,
             propensities=propensities,
             learning=learning,
             user=request.user,
+            share=share,
+            unit=unit,
         )
         self.new.append(impression)
         self.impressions[impression.id] = impression
@@ -152,7 +154,7 @@ class Batch(Transaction):
     ) -> tuple[int, Sequence[str], bytes | None, bytes | None]:
         """Where the list comes from, its items, its propensities, and what is to be remembered for learning."""
         items = request.items
-        if self.settings.holdout > 0 and _share(request.id) < self.settings.holdout:
+        if is_held_out(self.settings, request.id, request.user):
             return HOLDOUT, arrange(items, request, row.positions), None, None
         if not items:
             return RULES, (), None, None
@@ -264,6 +266,7 @@ class Batch(Transaction):
                     self._replaced.add(row.id)
                     self._changed(row)
             self._forgotten.append(impression.id)
+        self._forgotten_users.append(user)
         return len(found)
 
     def _finish(self, impression: ImpressionRow, outcome: int) -> None:
@@ -285,17 +288,9 @@ class Batch(Transaction):
         if outcome == VOID:
             row.voided += 1
             return
-        clicks = impression.clicks.bit_count()
         row.settled += 1
-        row.clicks += clicks
-        if impression.compared and impression.source == HOLDOUT:
-            row.held_out += 1
-            row.held_out_clicks += clicks
-            row.held_out_squares += clicks * clicks
-        elif impression.compared:
-            row.treated += 1
-            row.treated_clicks += clicks
-            row.treated_squares += clicks * clicks
+        row.clicks += impression.clicks.bit_count()
+        self._compared.add(impression)
 
     def _teach(self, row: QueryRow, impression: ImpressionRow, outcome: int) -> bool:
         """Tell the policy what became of a list of its own; whether it learned from that."""
@@ -355,7 +350,6 @@ class Batch(Transaction):
             learned=learner.describe(),
             generation=learner.generation,
             records=row.number,
-            holdout=holdout(row),
         )
 
     def _state(self, request: StateRequest) -> InUse | None:
@@ -378,9 +372,3 @@ def new_queries(requests: Iterable[Request], defaults: QuerySettings, now: int) 
         elif isinstance(request, ResetRequest):
             new[request.query] = NewQuery(request.query, *request.settings, now)
     return list(new.values())
-
-
-def _share(id: str) -> float:
-    """A number from 0 to 1 that an impression's id decides, the same whenever it is asked for."""
-    digest = blake2b(id.encode(), digest_size=8, person=b"holdout").digest()
-    return int.from_bytes(digest, "little") / 2**64

@@ -9,8 +9,9 @@ one goes when there are too many.
 import json
 from typing import Any
 
+from clickbandit.live.comparison import LEAST_CERTAINTY, certainty
 from clickbandit.live.learner import Learner
-from clickbandit.live.stores.contract import DIVIDED, FINISHED, UNDIVIDED, QueryRow
+from clickbandit.live.stores.contract import DIVIDED, FINISHED, SURE, UNDIVIDED, QueryRow
 
 MAX_FRAMES = 200
 MAX_POINTS = 240
@@ -18,6 +19,7 @@ MAX_BYTES = 100_000
 """About, of all frames, and of all evidence."""
 LOOK_AGAIN = 8
 """Records between two looks at least: close to a decision a policy would have us look at every one."""
+_ASK_AFTER = 500
 
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _EVIDENCE = ("observed", "clicks", "estimate", "low", "high")
@@ -39,6 +41,8 @@ class Look:
         self.now, self.learned = now, row.learned
         if said.get("settled"):
             self.progress = FINISHED
+        elif not learner.algorithm.divides:
+            self.progress = _certainty(row, learner)
         else:
             shown = [group for group in self.groups if "first" in group]
             self.progress = DIVIDED if len(shown) > 1 or self.eliminated else UNDIVIDED
@@ -100,6 +104,15 @@ class History:
         self.points.append([now, row.settled, row.clicks])
         if len(self.points) > MAX_POINTS:
             del self.points[1:-1:2]
+
+
+def _certainty(row: QueryRow, learner: Learner) -> int:
+    """How far a policy without groups is, which takes a while to say: asked when twice as much was learned."""
+    if row.learned < learner.ask_at:
+        return row.progress
+    learner.ask_at = 2 * max(row.learned, _ASK_AFTER)
+    sure = certainty(learner.describe(), learner.best())
+    return SURE if sure is not None and sure >= LEAST_CERTAINTY else UNDIVIDED
 
 
 def _evidence(look: Look, name: str) -> dict[str, Any]:

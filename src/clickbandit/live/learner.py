@@ -38,6 +38,7 @@ class Learner:
     __slots__ = (
         "_algorithms",
         "algorithm",
+        "ask_at",
         "chances",
         "changes",
         "described",
@@ -94,6 +95,8 @@ class Learner:
         self.seen: Any = None
         """What was last looked at for the query's history, and the number of the record to look at next."""
         self.look_at = 0
+        self.ask_at = 0
+        """After how much was learned to ask again how sure it is."""
 
     @classmethod
     def blank(cls, query: str, algorithm: Algorithm, algorithms: Algorithms) -> "Learner":

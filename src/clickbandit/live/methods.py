@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 from typing import Any, TypeVar, cast, get_args
 
@@ -13,6 +14,7 @@ from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Operation
 from clickbandit.live.checking import Check, Rounds
+from clickbandit.live.comparison import certainty, freezing, holdouts
 from clickbandit.live.engine import Engine
 from clickbandit.live.requests import (
     Clicks,
@@ -39,7 +41,8 @@ from clickbandit.live.requests import (
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores import open_store
-from clickbandit.live.stores.contract import Listing, Reader, Store
+from clickbandit.live.stores.contract import Store
+from clickbandit.live.stores.reading import Listing, Reader
 from clickbandit.live.values import (
     MAX_NAME,
     Event,
@@ -58,7 +61,6 @@ from clickbandit.live.values import (
 )
 from clickbandit.live.views import delays as delays_view
 from clickbandit.live.views import history as history_view
-from clickbandit.live.views import holdout as holdout_view
 from clickbandit.live.views import summary
 from clickbandit.live.views import time as time_view
 from clickbandit.policies.base import Policy
@@ -175,7 +177,11 @@ class RankerMethods(ABC):
 
     async def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
-        return cast(QueryDetail, await self._do(DetailRequest(_query_name(query))))
+        detail = cast(QueryDetail, await self._do(DetailRequest(_query_name(query))))
+        compared = await self._read(lambda reader: self._holdouts(reader, query), False)
+        sure = certainty(detail.learned, detail.best)
+        advice = freezing(detail.summary, sure, compared["holdout"], compared["holdout_week"])
+        return replace(detail, **compared, freezing=advice)
 
     async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
         """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
@@ -315,13 +321,16 @@ class RankerMethods(ABC):
             delays=delays_view(reader.delays(_MAX_SCANNED), settings.window_ms),
         )
 
+    def _holdouts(self, reader: Reader, query: str | None = None) -> dict[str, Any]:
+        return holdouts(reader, self._settings, int(self._clock() * 1000), query)
+
     def _stats(self, reader: Reader) -> Stats:
         counts, learners, totals = self._engine.counts, self._engine.learners, reader.totals()
         return Stats(
-            *totals[:9],
+            *totals,
             reader.states(),
-            holdout_view(totals),
-            reader.size(),
+            **self._holdouts(reader),
+            store_bytes=reader.size(),
             ranked=dict(counts.ranked),
             events=dict(counts.events),
             failures=counts.failures,

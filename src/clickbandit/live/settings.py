@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from clickbandit.errors import InputError
+from clickbandit.intervals import TIGHTEST_AT
 from clickbandit.live.requests import check_horizon, check_positions, parse_duration
 from clickbandit.registry import suggestion
 
@@ -64,6 +65,19 @@ class RankerSettings:
             "Share of impressions that are shown in the given order, to compare with.", metavar="SHARE"
         ),
     )
+    holdout_by: str = field(
+        default="impression",
+        metadata=about(
+            "What is held out and compared: impression, or user, so that who is named in requests sees one side alone.",
+            metavar="UNIT",
+        ),
+    )
+    tightest_at: int = field(
+        default=TIGHTEST_AT,
+        metadata=about(
+            "Impressions (or users) at which the comparison is tightest: the size of a planned test."
+        ),
+    )
     retention: str | float = field(
         default="7d", metadata=about("How long settled impressions and their events are kept.", TIME)
     )
@@ -94,7 +108,9 @@ class RankerSettings:
         check_horizon(self.horizon)
         if not 0 <= self.holdout <= 1:
             raise InputError(f"holdout must be a share from 0 to 1, found {self.holdout!r}")
-        for name in ("grace", "learners", "memory", "max_queries"):
+        if self.holdout_by not in ("impression", "user"):
+            raise InputError(f"holdout_by must be impression or user, found {self.holdout_by!r}")
+        for name in ("grace", "learners", "memory", "max_queries", "tightest_at"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, found {getattr(self, name)!r}")
         if self.propensity_draws < 0:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 
 from clickbandit.live import records
+from clickbandit.live.comparison import Tally
 from clickbandit.live.history import History, Look
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import LearnerError, Learners
@@ -57,6 +58,8 @@ class Transaction:
         """Queries whose learner could not be loaded and was replaced: their log starts from a snapshot of this one."""
         self._forgotten: list[str] = []
         """Impressions that are to be deleted."""
+        self._forgotten_users: list[str] = []
+        self._compared = Tally()
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
@@ -83,7 +86,9 @@ class Transaction:
             log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],
             snapshots=snapshots,
             histories=histories,
+            comparisons=self._compared.rows(),
             forgotten=self._forgotten,
+            forgotten_users=self._forgotten_users,
         )
 
     def _log_row(self, query: int, written: bytes) -> LogRow:
@@ -176,7 +181,7 @@ class Transaction:
         self._carefully(row, lambda: learner.apply(record))
         self._append(row, records.text(record))
         row.items = len(learner.items)
-        learner.look_at = 0
+        learner.look_at = learner.ask_at = 0
         if isinstance(record, Start):
             row.learned = row.idle = 0
             row.generation = learner.generation

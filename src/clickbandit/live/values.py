@@ -176,6 +176,8 @@ class Arm:
     clicks: int
     per_impression: Estimate
     """Clicks per impression."""
+    units: int = 0
+    """Users, if these are compared; else the impressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,17 @@ class Holdout:
     held_out: Arm
     difference: Estimate
     """Clicks per impression, treated minus held out."""
+    unit: Literal["impression", "user"] = "impression"
+    """What is taken for independent: see the setting `holdout_by`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freezing:
+    """Whether a query may be frozen: whether its list is final, or its policy 95% sure of all of it, and not known to
+    be worse than the given order; where a policy does not say how sure it is, whether it is known to be better."""
+
+    ready: bool
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +224,13 @@ class QueryDetail:
     """How often learning started afresh."""
     records: int
     """The number of the last record in the query's log."""
-    holdout: Holdout | None
+    holdout: Holdout | None = None
     """None until both sides have 20 clicks, which vary."""
+    holdout_week: Holdout | None = None
+    """Of the calendar week: a comparison of its own, which may be watched as well."""
+    holdout_today: Holdout | None = None
+    """Of the day, in UTC."""
+    freezing: Freezing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +325,8 @@ class Stats:
     past_horizon: int
     """Queries that learned from more impressions than their horizon."""
     frozen: int
+    sure: int
+    """Queries that are not frozen, and whose list is final or their policy 95% sure of it: they may be frozen."""
     impressions: int
     learned: int
     settled: int
@@ -317,6 +337,10 @@ class Stats:
     """How many queries are in each state."""
     holdout: Holdout | None
     """None until both sides have 20 clicks, which vary."""
+    holdout_week: Holdout | None
+    """Of the calendar week: a comparison of its own, which may be watched as well."""
+    holdout_today: Holdout | None
+    """Of the day, in UTC."""
     store_bytes: int
 
     ranked: dict[Source, int]

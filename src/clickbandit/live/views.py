@@ -4,7 +4,6 @@ import json
 import math
 from datetime import UTC, datetime
 
-from clickbandit.intervals import TIGHTEST_AT, watched_difference, watched_mean
 from clickbandit.live.history import History
 from clickbandit.live.stores.contract import (
     DIVIDED,
@@ -13,17 +12,13 @@ from clickbandit.live.stores.contract import (
     SILENT_AFTER,
     SOURCES,
     STUCK_AFTER,
-    ClickDelays,
     ImpressionRow,
     QueryRow,
-    Totals,
 )
+from clickbandit.live.stores.reading import ClickDelays
 from clickbandit.live.values import (
-    Arm,
     Delays,
-    Estimate,
     Frame,
-    Holdout,
     PastImpression,
     Point,
     QueryHistory,
@@ -111,25 +106,6 @@ def readable_seconds(seconds: float) -> float:
             if number * unit >= seconds:
                 return number * unit
     return math.ceil(seconds / 86_400) * 86_400
-
-
-def holdout(row: QueryRow | Totals) -> Holdout | None:
-    """Clicks per impression with the policy and without, once something can be said of their difference."""
-    treated = (row.treated, row.treated_clicks, row.treated_squares)
-    held_out = (row.held_out, row.held_out_clicks, row.held_out_squares)
-    low, high = watched_difference(treated, held_out)
-    if math.isinf(high):
-        return None
-    one, other = _arm(treated, held_out[0]), _arm(held_out, treated[0])
-    return Holdout(one, other, Estimate(one.per_impression.mean - other.per_impression.mean, low, high))
-
-
-def _arm(sums: tuple[int, int, int], others: int) -> Arm:
-    """One arm, beside another with so many impressions: both are tightest at the same time as their difference."""
-    n, clicks, _ = sums
-    return Arm(
-        n, clicks, Estimate(clicks / n, *watched_mean(sums, tightest_at=TIGHTEST_AT * n / (n + others)))
-    )
 
 
 def time(milliseconds: int) -> datetime:

@@ -18,17 +18,16 @@ from clickbandit.live.stores.contract import (
     Changes,
     EventRow,
     ImpressionRow,
-    Listing,
     Locked,
     LogRow,
     NewQuery,
     QueryRow,
-    Reader,
     Snapshot,
     Store,
-    Totals,
 )
+from clickbandit.live.stores.reading import Listing, Reader, Totals
 from clickbandit.live.values import StoreError
+from clickbandit.testing._comparisons import check_comparisons
 
 _NAMES = ("Boots", "boots", 'it\'s 100% "new"?', "ünïcødé 😀", "zebra")
 _MAX_QUERIES = len(_NAMES)
@@ -88,7 +87,10 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_rows(store, filled)
     _check_deletion(store, filled)
     _check_reader(reader, filled)
-    return _check_prune(store, filled)
+    filled = _check_prune(store, filled)
+    (one, other), ids = _NAMES[:2], (filled.queries[0].id, filled.queries[1].id)
+    check_comparisons(store, reader, (one, other), ids)
+    return filled
 
 
 def _expect(found: object, expected: object, what: str) -> None:
@@ -142,12 +144,13 @@ def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
             at=1000 + k,
             expires=5000 - k // 2,
             source=POLICY,
-            compared=k % 2 == 0,
             items='["A", "é\\u0001"]',
             body=bytes([0, k, 255]),
             propensities=[None, b"", b"\x00\xff"][k % 3],
             learning=None if k % 2 else bytes(range(k, 256)),
             clicks=2**49 + k,
+            share=[None, 0.05][k % 2],
+            unit=[None, "", "me"][k % 3],
         )
         for k in range(10)
     ]
@@ -304,9 +307,9 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
     own = [row for row in filled.impressions[::-1] if row.query == rows[0].id]
     _expect(reader.recent(rows[0].id, _NO_LIMIT, 3), own[:3], "a query's last impressions")
     _expect(reader.recent(rows[0].id, 4, 3), own[:2], "a query's impressions among the last four")
-    sums = [sum(getattr(row, name) for row in rows) for name in Totals._fields[3:]]
+    sums = [sum(getattr(row, name) for row in rows) for name in Totals._fields[4:]]
     past = sum(row.learned > row.horizon for row in rows)
-    _expect(reader.totals(), Totals(len(rows), past, 1, *sums), "the totals")
+    _expect(reader.totals(), Totals(len(rows), past, 1, 0, *sums), "the totals")
     states = {"frozen": 1, "splitting": 1, "exploring": 2, "stuck": 1}
     _expect(reader.states(), states, "how many queries are in each state")
     shown = {row.id: row.at for row in filled.impressions}

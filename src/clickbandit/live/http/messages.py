@@ -72,7 +72,7 @@ class RankBody(Struct, forbid_unknown_fields=True):
     excluded: Annotated[list[Item] | None, Meta(description="Items that must not be shown.")] = None
     user: Annotated[
         User | None,
-        Meta(description="Who sees the list, for DELETE /v1/users/{user}; used for nothing else."),
+        Meta(description="Who sees the list: for --holdout-by user, and for DELETE /v1/users/{user}."),
     ] = None
 
 

@@ -31,6 +31,7 @@ _GAUGES = {
     "queries": "Queries in the store",
     "past_horizon": "Queries that learned from more impressions than their horizon",
     "frozen": "Frozen queries",
+    "sure": "Queries that are not frozen, and whose policy is sure of its list",
     "learned": "Impressions learned from since their queries last started afresh",
     "store_bytes": "Size of the store",
     "clock_skew": "Seconds by which the machine's clock is ahead of the service's, which does not jump",
@@ -162,11 +163,16 @@ class _Store:
             means.add_metric(["treated"], stats.holdout.treated.per_impression.mean)
             means.add_metric(["held_out"], stats.holdout.held_out.per_impression.mean)
             yield means
-            lift = GaugeMetricFamily(
-                "clickbandit_holdout_difference",
-                "Clicks per impression, treated minus held out, with the ends of its 95% confidence sequence",
-                labels=["value"],
-            )
-            for name in ("mean", "low", "high"):
-                lift.add_metric([name], getattr(stats.holdout.difference, name))
-            yield lift
+        lift = GaugeMetricFamily(
+            "clickbandit_holdout_difference",
+            "Clicks per impression, treated minus held out, with the ends of its 95% confidence sequence",
+            labels=["value", "period"],
+        )
+        for period, found in (
+            ("all", stats.holdout),
+            ("week", stats.holdout_week),
+            ("day", stats.holdout_today),
+        ):
+            for name in ("mean", "low", "high") if found is not None else ():
+                lift.add_metric([name, period], getattr(found.difference, name))  # type: ignore[union-attr]
+        yield lift

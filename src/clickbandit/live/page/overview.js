@@ -24,8 +24,9 @@ export function render({stats, page}, view) {
   return [
     h("h1", {}, "What is being learned"),
     figures(stats),
-    comparison(stats.holdout),
+    comparison(stats),
     h("h2", {id: "queries"}, "Queries"),
+    stats.sure > 0 && h("p", {class: "note"}, `${counted(stats.sure, "query", "queries")} may be frozen: the list is final, or the policy 95% sure of all of it.`),
     filters(stats, view),
     page.total === 0 ? h("p", {}, stats.queries === 0
       ? "No query has been asked for yet: POST /v1/rank makes the first."
@@ -71,29 +72,40 @@ function figures(stats) {
   );
 }
 
-function comparison(holdout) {
+const verdict = ({low, high}) => (low > 0 ? "lists made here get more clicks." : high < 0 ? "lists made here get fewer clicks." : "not yet told from chance.");
+
+// A comparison of a day or a week, which has an error of its own.
+function period(name, holdout) {
+  if (!holdout) return h("li", {}, `${name}: too few clicks yet to compare.`);
+  const {mean, low, high} = holdout.difference;
+  return h("li", {}, `${name}: ${signed(mean)}, ${signed(low)} to ${signed(high)}: `, verdict(holdout.difference));
+}
+
+// All time, the week and the day, of a query or of all.
+export function comparison({holdout, holdout_week: week, holdout_today: today}) {
   if (!holdout) {
     return h("p", {class: "note"}, "Nothing to compare with yet. ", h("code", {}, "clickbandit serve --holdout 0.05"),
       " shows the given order to 5% of impressions; once both sides have 20 clicks, they are compared here.");
   }
-  const {treated, held_out, difference} = holdout;
+  const {treated, held_out, difference, unit} = holdout;
   const most = 1.1 * Math.max(treated.per_impression.high, held_out.per_impression.high);
   const arm = (name, one, paint) => h("tr", {},
     h("th", {scope: "row"}, name),
     h("td", {class: "number"}, chance(one.per_impression.mean)),
     h("td", {class: "bar"}, interval({...one.per_impression, estimate: one.per_impression.mean}, most, paint)),
-    h("td", {class: "number"}, count(one.impressions)));
-  const sure = difference.low > 0 ? "more" : difference.high < 0 ? "fewer" : "";
+    h("td", {class: "number"}, count(one.impressions)),
+    unit === "user" && h("td", {class: "number"}, count(one.units)));
   const relative = held_out.per_impression.mean > 0 ? ` (${signed(difference.mean / held_out.per_impression.mean * 100).replace(/\.\d+$/, "")}%)` : "";
   return h("section", {"aria-labelledby": "holdout"},
     h("h2", {id: "holdout"}, "Against the given order"),
     h("p", {}, h("strong", {}, `${signed(difference.mean)} clicks per impression${relative}`),
-      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)} however often you look: `,
-      sure ? `lists made here get ${sure} clicks.` : "not yet told from chance."),
+      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)} however often you look: `, verdict(difference)),
+    h("ul", {}, period("This week", week), period("Today (UTC)", today)),
     h("div", {class: "wide", tabindex: 0, role: "group", "aria-label": "Comparison"}, h("table", {class: "arms"},
       h("caption", {class: "unseen"}, "Clicks per impression with their 95% intervals"),
       h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "lists"), h("th", {scope: "col", class: "number"}, "clicks per impression"),
-        h("th", {scope: "col"}, "95% interval"), h("th", {scope: "col", class: "number"}, "impressions"))),
+        h("th", {scope: "col"}, "95% interval"), h("th", {scope: "col", class: "number"}, "impressions"),
+        unit === "user" && h("th", {scope: "col", class: "number"}, "users"))),
       h("tbody", {}, arm("made here", treated, "var(--blue)"), arm("held out, as given", held_out, "var(--gray)")))));
 }
 

@@ -2,7 +2,7 @@
 
 import {colour, curve, interval, lines, swatch, tree} from "./charts.js";
 import {h, table} from "./dom.js";
-import {badge} from "./overview.js";
+import {badge, comparison} from "./overview.js";
 import {chance, clock, count, counted, LAWS, percent, positions, share, STATES} from "./words.js";
 
 const MOST_ROWS = 60;
@@ -19,7 +19,7 @@ export function render({detail, history}, view, width) {
     h("p", {class: "note"}, h("a", {href: "#/"}, "← All queries")),
     h("h1", {}, summary.query, " ", badge(summary.state)),
     h("p", {class: "lead"}, STATES[summary.state], " ", nextDecision(summary, learned)),
-    controls(summary),
+    controls(summary, detail.freezing),
     facts(detail),
     h("div", {class: "columns"},
       h("section", {"aria-labelledby": "list"}, h("h2", {id: "list"}, summary.frozen ? "The list as shown" : "The best list known"), bestList(found)),
@@ -30,6 +30,7 @@ export function render({detail, history}, view, width) {
     h("section", {"aria-labelledby": "items"}, h("h2", {id: "items"}, "Items"), items(found)),
     eliminated(found),
     past(found, width),
+    comparison(detail),
     clicks(history.points, summary, width),
     impressions(history.impressions),
   ];
@@ -46,11 +47,14 @@ function nextDecision(summary, learned) {
   return h("strong", {}, `At least ${counted(learned.next_decision, "impression")} to the next decision.`);
 }
 
-function controls(summary) {
+function controls(summary, {ready, why}) {
   const action = (name, text) => h("button", {type: "button", "data-action": name, "data-value": summary.query}, text);
-  return h("p", {class: "tools"},
-    summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
-    action("reset", "Reset …"));
+  return [
+    h("p", {class: "tools"},
+      summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
+      action("reset", "Reset …")),
+    !summary.frozen && h("p", {id: "freezing"}, h("strong", {}, ready ? "It may be frozen. " : "Do not freeze it yet. "), why),
+  ];
 }
 
 function facts({summary, generation}) {

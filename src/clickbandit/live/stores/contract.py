@@ -16,17 +16,21 @@ Any failure is a `StoreError`; after it the engine rolls back and begins anew, s
 import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zlib import crc32
 
-from clickbandit.live.values import Outcome, SortKey, Source, State
+from clickbandit.live.values import Outcome, Source
+
+if TYPE_CHECKING:
+    from clickbandit.live.stores.reading import Reader
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
 PENDING, SETTLED, VOID = range(3)
 SOURCES: tuple[Source, ...] = ("policy", "holdout", "rules", "frozen", "fallback")
 POLICY, HOLDOUT, RULES, FROZEN, FALLBACK = range(5)
-UNDIVIDED, DIVIDED, FINISHED = range(3)
-"""How far a query's policy is: all items in one group; in several, or some are out; nothing can change any more."""
+UNDIVIDED, DIVIDED, FINISHED, SURE = range(4)
+"""How far a query's policy is: all items in one group; in several, or some are out; nothing can change any more; or it
+has no groups, and is all but sure of its list."""
 STUCK_AFTER = 200
 """Impressions in a row that ended without anything learned from them."""
 SILENT_AFTER = 1000
@@ -61,14 +65,6 @@ class QueryRow:
     voided: int = 0
     clicks: int = 0
     late: int = 0
-    treated: int = 0
-    """Settled impressions that were not held out, while others were; then their clicks, and the squares of these."""
-    treated_clicks: int = 0
-    treated_squares: int = 0
-    held_out: int = 0
-    """The same of those that were held out."""
-    held_out_clicks: int = 0
-    held_out_squares: int = 0
     progress: int = UNDIVIDED
     idle: int = 0
     """Impressions that ended without anything learned from them since the last that was learned from."""
@@ -88,8 +84,6 @@ class ImpressionRow:
     at: int
     expires: int
     source: int
-    compared: bool
-    """Whether it takes part in the comparison with impressions that are held out."""
     items: str
     """The names of the items in the order shown, as JSON."""
     body: bytes
@@ -103,6 +97,10 @@ class ImpressionRow:
     """By position: a bit that is 1 if its item was clicked in time."""
     user: str | None = None
     """Who saw it, if that was said."""
+    share: float | None = None
+    """Of impressions that were held out when it was shown; None if it takes no part in the comparison with these."""
+    unit: str | None = None
+    """Who is compared: None if each impression is for itself, else a user, or "" for one who is not known."""
 
 
 IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
@@ -120,6 +118,30 @@ class EventRow(NamedTuple):
     late: bool
     timestamp: str | None
     """When it happened, by the client's clock."""
+
+
+class ComparisonRow(NamedTuple):
+    """Settled impressions of a query in one arm of the comparison, in one calendar period."""
+
+    query: int
+    length: int
+    """Of the period in milliseconds: a day or a week (UTC, from Monday); 0 for all time."""
+    start: int
+    share: float
+    held_out: bool
+    by_user: bool
+    """Whether users are compared; else each impression is for itself."""
+    unit: str
+    """The user, or "" for all impressions that are for themselves."""
+    impressions: int
+    clicks: int
+    squares: int
+    """Of the clicks of each impression."""
+
+
+DAY = 86_400_000
+WEEK = 7 * DAY
+COMPARISON_KEY = ComparisonRow._fields[:7]
 
 
 class NewQuery(NamedTuple):
@@ -179,8 +201,12 @@ class Changes:
     snapshots: list[Snapshot] = field(default_factory=list)
     histories: list[tuple[int, bytes]] = field(default_factory=list)
     """Of queries, in the place of those that they had."""
+    comparisons: list[ComparisonRow] = field(default_factory=list)
+    """To be added to those with the same key, each of which is there once at most."""
     forgotten: list[str] = field(default_factory=list)
     """Impressions that are to be deleted with their events, after all else."""
+    forgotten_users: list[str] = field(default_factory=list)
+    """Users whose comparisons are to be deleted."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -190,6 +216,7 @@ class Changes:
             or self.events
             or self.snapshots
             or self.forgotten
+            or self.forgotten_users
         )
 
 
@@ -245,8 +272,8 @@ class Store(Protocol):
     def prune(self, before: int, limit: int) -> int:
         """In a transaction of its own, forget at most about `limit` rows from before this time, and say how many.
 
-        That is: impressions that are settled or void, and events; and of each query all snapshots before the last one
-        from before this time, and the log up to that one.
+        That is: impressions that are settled or void, and events; of each query all snapshots before the last one
+        from before this time, and the log up to that one; and comparisons of days and weeks that began a week before.
         """
 
     def of_user(self, user: str, limit: int) -> list[str]:
@@ -276,83 +303,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release everything."""
-
-
-class Totals(NamedTuple):
-    """Sums over all queries."""
-
-    queries: int
-    past_horizon: int
-    frozen: int
-    impressions: int
-    learned: int
-    settled: int
-    voided: int
-    clicks: int
-    late: int
-    treated: int
-    treated_clicks: int
-    treated_squares: int
-    held_out: int
-    held_out_clicks: int
-    held_out_squares: int
-
-
-class Listing(NamedTuple):
-    """Which of the queries, and in which order; ties by name."""
-
-    search: str = ""
-    """Part of a name."""
-    state: State | None = None
-    sort: SortKey = "query"
-    descending: bool = False
-    limit: int = 50
-    offset: int = 0
-
-
-class ClickDelays(NamedTuple):
-    """How long after their lists the last clicks came."""
-
-    milliseconds: list[int]
-    late: int
-    """How many of them were late."""
-
-
-class Reader(Protocol):
-    """Reads what is committed, for people to look at."""
-
-    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
-        """A page of the queries, and how many there are in all."""
-
-    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
-        """A query and its history."""
-
-    def next_query(self, after: int) -> tuple[int, str] | None:
-        """The id and the name of the query with the next higher id."""
-
-    def snapshot(self, query: int, after: int) -> Snapshot | None:
-        """The first snapshot of a query with a higher number than this."""
-
-    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
-        """The first rows of a query's log with higher numbers than this, in order."""
-
-    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
-        """The last impressions of a query, the latest first, if they are `among` the last ones of all queries."""
-
-    def totals(self) -> Totals:
-        """Sums over all queries."""
-
-    def states(self) -> dict[State, int]:
-        """How many queries are in each state."""
-
-    def delays(self, among: int) -> ClickDelays:
-        """Of the last clicks, `among` of them at most."""
-
-    def oldest(self) -> int | None:
-        """When the oldest impression was shown that is kept."""
-
-    def size(self) -> int:
-        """How many bytes the store takes."""
-
-    def close(self) -> None:
-        """Release the connection."""

@@ -1,12 +1,40 @@
 """Tables that an earlier version made, brought up to date in place: the steps, in words that both databases know.
 
-Every step only adds what may be empty, so that workers of the version before can go on while others are replaced.
+Where workers of the version before can go on while others are replaced, every step only adds what may be empty.
 """
 
 from clickbandit.errors import InputError
 
 VERSION = 3
 """Of the tables."""
+_TYPES = {
+    "sqlite": {
+        "blob": "blob",
+        "int": "integer",
+        "bool": "integer",
+        "real": "real",
+        "key": "integer primary key",
+    },
+    "postgresql": {
+        "blob": "bytea",
+        "int": "bigint",
+        "bool": "boolean",
+        "real": "double precision",
+        "key": "bigint generated always as identity primary key",
+    },
+}
+_COMPARISONS = (
+    """create table comparisons (
+    number {key}, query {int} not null, length {int} not null, start {int} not null, share {real} not null,
+    held_out {bool} not null, by_user {bool} not null, unit text not null, impressions {int} not null,
+    clicks {int} not null, squares {int} not null
+)""",
+    "create unique index compared on comparisons (query, length, start, share, held_out, by_user, unit)",
+    "create index of_period on comparisons (length, start, by_user)",
+    "create index of_unit on comparisons (unit) where unit != ''",
+)
+_FORMER = tuple(f"{arm}{sum_}" for arm in ("treated", "held_out") for sum_ in ("", "_clicks", "_squares"))
+"""Of queries: all that was compared, whatever the share, as sums of their own."""
 STEPS: dict[int, tuple[str, ...]] = {
     2: (
         "alter table meta add column probed bigint",
@@ -16,17 +44,40 @@ STEPS: dict[int, tuple[str, ...]] = {
         "alter table impressions add column context {blob}",
         "alter table impressions add column features {blob}",
         "alter table impressions add column reward double precision",
+        "alter table impressions add column unit text",
         "alter table events add column reward double precision",
         "alter table log add column checksum bigint",
         "alter table snapshots add column checksum bigint",
         'create index of_user on impressions ("user") where "user" is not null',
+        *_COMPARISONS,
+        *(
+            "insert into comparisons "
+            "(query, length, start, share, held_out, by_user, unit, impressions, clicks, squares) "
+            f"select id, 0, 0, share, {held_out}, {{false}}, '', {arm}, {arm}_clicks, {arm}_squares from queries, "
+            "(select sum(held_out) * 1.0 / sum(treated + held_out) as share from queries) as held "
+            f"where {arm} > 0 and share > 0 and share < 1"
+            for arm, held_out in (("treated", "{false}"), ("held_out", "{true}"))
+        ),
     ),
 }
 """By the version that they start from."""
+_OWN: dict[tuple[str, int], tuple[str, ...]] = {
+    ("sqlite", 2): (
+        *(f"alter table queries drop column {name}" for name in _FORMER),
+        "alter table impressions drop column compared",
+    ),
+    ("postgresql", 2): ("alter table impressions alter column compared set default false",),
+}
+"""By the database too."""
 
 
-def steps(store: str, version: int | None, blob: str) -> list[str]:
-    """The statements that bring tables of a version up to date, none if they are; `blob` is the type of bytes."""
+def comparisons(database: str) -> str:
+    """The statements that make the table of comparisons."""
+    return "".join(f"{step};\n" for step in _filled(_COMPARISONS, database))
+
+
+def steps(store: str, version: int | None, database: str) -> list[str]:
+    """The statements that bring tables of a version up to date, none if they are."""
     if version is None:
         raise InputError(
             f"{store} must hold the tables of a ranker or none, found other tables: name another"
@@ -40,4 +91,10 @@ def steps(store: str, version: int | None, blob: str) -> list[str]:
         raise InputError(
             f"{store} must hold tables of version {min(STEPS)} or later, found {version}: name another"
         )
-    return [step.format(blob=blob) for found in range(version, VERSION) for step in STEPS[found]]
+    found = [(*STEPS[past], *_OWN[database, past]) for past in range(version, VERSION)]
+    return [step for some in found for step in _filled(some, database)]
+
+
+def _filled(some: tuple[str, ...], database: str) -> list[str]:
+    truth = ("true", "false") if database == "postgresql" else ("1", "0")
+    return [step.format(**_TYPES[database], true=truth[0], false=truth[1]) for step in some]

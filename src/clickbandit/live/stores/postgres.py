@@ -25,8 +25,10 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.stores.migrations import VERSION, steps
-from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
+from clickbandit.live.stores.database import Database, insert
+from clickbandit.live.stores.migrations import VERSION, comparisons, steps
+from clickbandit.live.stores.sql import SqlStore
+from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 from clickbandit.live.values import StoreError, Unreachable
 
 try:
@@ -49,9 +51,10 @@ create table queries (
 
 create table impressions (
     number bigint generated always as identity primary key, id text not null collate "C" unique, query bigint not null,
-    at bigint not null, expires bigint not null, source bigint not null, compared boolean not null,
+    at bigint not null, expires bigint not null, source bigint not null,
     items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
-    clicks bigint not null, "user" text, share double precision, context bytea, features bytea, reward double precision
+    clicks bigint not null, "user" text, share double precision, context bytea, features bytea, reward double precision,
+    unit text
 ) with (fillfactor = 70);
 create index due on impressions (expires, number) where outcome = {PENDING};
 create index of_user on impressions ("user") where "user" is not null;
@@ -74,8 +77,10 @@ create table snapshots (
 create index to_prune on snapshots (at) where not base;
 
 create table histories (query bigint primary key, history bytea not null);
+
+{comparisons("postgresql")}
 """
-_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots", "histories")
+_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots", "histories", "comparisons")
 
 _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
 _COUNT_AGAIN = 60.0
@@ -192,10 +197,10 @@ class PostgresStore(SqlStore):
                 return
             row = self.database.row("select version from meta") if ("meta",) in found else None
             version = None if row is None else row[0]
-            upgrade = steps("the PostgreSQL database", version, "bytea")
+            upgrade = steps("the PostgreSQL database", version, "postgresql")
             if upgrade:
                 run("set local statement_timeout = 0")  # everything is copied
-                for name in _NAMES:
+                for (name,) in found:
                     run(f"create table {name}_version_{version} as table {name}")
                 for statement in upgrade:
                     run(statement)

@@ -4,140 +4,43 @@ Values stand as `?`. Where the two differ, a `Database` says how it has it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any
 
 from clickbandit.live.stores.contract import (
-    DIVIDED,
-    FINISHED,
+    COMPARISON_KEY,
     IMPRESSION_COLUMNS,
     PENDING,
     QUERY_COLUMNS,
-    SILENT_AFTER,
-    STUCK_AFTER,
+    WEEK,
     Changes,
-    ClickDelays,
+    ComparisonRow,
     EventRow,
-    ImpressionRow,
-    Listing,
     LogRow,
-    QueryRow,
     Snapshot,
-    Totals,
 )
-from clickbandit.live.values import State, StoreError
-
-STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
-    when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
-    when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
-"""A query's state, as `views.state` has it in Python."""
+from clickbandit.live.stores.database import Database, columns, insert
+from clickbandit.live.stores.sql_reader import LOG, SNAPSHOT, SqlReader
 
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
 _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
-
-
-def columns(names: Iterable[str]) -> str:
-    """Names as a statement has them: quoted, for some mean something to a database."""
-    return ", ".join(f'"{name}"' for name in names)
-
-
-def insert(table: str, names: Collection[str]) -> str:
-    return f"insert into {table} ({columns(names)}) values ({', '.join('?' * len(names))})"
-
-
-QUERY = columns(QUERY_COLUMNS)
-IMPRESSION = columns(IMPRESSION_COLUMNS)
 _SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 _SET_IMPRESSION = "update impressions set outcome = ?, clicks = ? where id = ?"
 _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
 _ADD_SNAPSHOT = insert("snapshots", Snapshot._fields)
-_SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? and number"
-_LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
 _ADD_HISTORY = insert("histories", ("query", "history"))
+_COUNTED = ("impressions", "clicks", "squares")
+_ADD_COMPARISON = (
+    f"{insert('comparisons', ComparisonRow._fields)} on conflict ({columns(COMPARISON_KEY)}) do update set "
+    + ", ".join(f"{name} = comparisons.{name} + excluded.{name}" for name in _COUNTED)
+)
 _FORGET_LOG = "delete from log where query = ? and number <= ?"
 _SET_HISTORY = f"{_ADD_HISTORY} on conflict (query) do update set history = excluded.history"
-
-
-class Database(ABC):
-    """A connection whose errors are the store's."""
-
-    errors: ClassVar[type[Exception]]
-    one_of: ClassVar[str]
-    """Follows a column: is it one of the values in a list?"""
-    position_of: ClassVar[str]
-    """The function that finds a text in another."""
-    is_later: ClassVar[str]
-    """Of a snapshot: that the log does not start from it."""
-    for_update: ClassVar[str] = ""
-    """Ends a selection of rows: lock them."""
-    unlocked: ClassVar[str] = ""
-    """Ends a selection of rows of a table: lock them, without those that another process holds."""
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Begin a transaction."""
-
-    @abstractmethod
-    def roll_back(self) -> None:
-        """End the transaction, if there is one; never fails."""
-
-    @abstractmethod
-    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
-        """A cursor after one statement."""
-
-    @abstractmethod
-    def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """One statement for each row of values."""
-
-    @abstractmethod
-    def failure(self, error: Exception) -> StoreError:
-        """An error of the database as the store's."""
-
-    @abstractmethod
-    def list_of(self, values: Collection[Any]) -> Any:
-        """A value for `one_of`."""
-
-    @abstractmethod
-    def size(self) -> int:
-        """How many bytes the store takes."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the connection."""
-
-    def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement, and say how many rows it changed."""
-        try:
-            return self._execute(statement, values).rowcount  # type: ignore[no-any-return]
-        except self.errors as error:
-            raise self.failure(error) from error
-
-    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement for each row of values."""
-        try:
-            if rows:
-                self._execute_many(statement, rows)
-        except self.errors as error:
-            raise self.failure(error) from error
-
-    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            return self._execute(statement, values).fetchall()  # type: ignore[no-any-return]
-        except self.errors as error:
-            raise self.failure(error) from error
-
-    def row(self, statement: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The only row of a selection, if it has one."""
-        return next(iter(self.rows(statement, values)), None)
-
-    def find(self, what: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
-        """Select the rows that have one of these keys in a column."""
-        return self.rows(f"select {what} where {column} {self.one_of}", (self.list_of(keys),)) if keys else []
 
 
 class SqlStore(ABC):
@@ -169,12 +72,12 @@ class SqlStore(ABC):
 
     def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         row = self.database.row(
-            f"{_SNAPSHOT} < ? order by number desc limit 1", (query, 2**62 if before is None else before)
+            f"{SNAPSHOT} < ? order by number desc limit 1", (query, 2**62 if before is None else before)
         )
         return None if row is None else Snapshot(*row)
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
-        return [LogRow(*row) for row in self.database.rows(_LOG, (query, after))]
+        return [LogRow(*row) for row in self.database.rows(LOG, (query, after))]
 
     def history(self, query: int) -> bytes | None:
         row = self.database.row("select history from histories where query = ?", (query,))
@@ -189,6 +92,8 @@ class SqlStore(ABC):
             (_ADD_LOG, changes.log),
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
+            (_ADD_COMPARISON, changes.comparisons),
+            ("delete from comparisons where unit = ?", [(user,) for user in changes.forgotten_users]),
         )
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
         self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
@@ -245,6 +150,8 @@ class SqlStore(ABC):
                 )
                 delete = f"delete from {table} where number in ({oldest}) and at < ? {condition}"
                 gone += run(delete, (limit, before))
+            some = "select number from comparisons where length > 0 and start < ? limit ?"
+            gone += run(f"delete from comparisons where number in ({some})", (before - WEEK, limit))
             # once a snapshot is that old its query's log starts from it
             old = database.rows(
                 "select query, snapshots.number from snapshots join queries on id = query "
@@ -292,7 +199,7 @@ class SqlStore(ABC):
         values = (self.database.list_of(queries),)
         of_queries = f"query {one_of}"
         run(f"delete from events where impression in (select id from impressions where {of_queries})", values)
-        for table in ("impressions", "log", "snapshots", "histories"):
+        for table in ("impressions", "log", "snapshots", "histories", "comparisons"):
             run(f"delete from {table} where {of_queries}", values)
         run(f"delete from queries where id {one_of}", values)
         self._n_queries -= len(queries)
@@ -311,81 +218,3 @@ class SqlStore(ABC):
 
     def close(self) -> None:
         self.database.close()
-
-
-class SqlReader:
-    """Reads through a connection of its own. See `contract.Reader`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
-        wanted = {
-            f"{self._database.position_of}(lower(name), lower(?)) > 0": listing.search,
-            f"{STATE} = ?": listing.state,
-        }
-        conditions = [condition for condition, value in wanted.items() if value]
-        where = f"where {' and '.join(conditions)}" if conditions else ""
-        given = [value for value in wanted.values() if value]
-        (total,) = self._database.row(f"select count(*) from queries {where}", given) or (0,)
-        column = "name" if listing.sort == "query" else listing.sort
-        order = f"order by {column} {'desc' if listing.descending else 'asc'}, name"
-        page = f"select id from queries {where} {order} limit ? offset ?"  # sorts no more than it must
-        rows = self._database.rows(
-            f"select {QUERY} from queries where id in ({page}) {order}",
-            (*given, listing.limit, listing.offset),
-        )
-        return [QueryRow(*row) for row in rows], int(total)
-
-    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
-        row = self._database.row(
-            f"select {QUERY}, history from queries left join histories on query = id where name = ?", (name,)
-        )
-        return None if row is None else (QueryRow(*row[:-1]), row[-1])
-
-    def next_query(self, after: int) -> tuple[int, str] | None:
-        row = self._database.row("select id, name from queries where id > ? order by id limit 1", (after,))
-        return None if row is None else (row[0], row[1])
-
-    def snapshot(self, query: int, after: int) -> Snapshot | None:
-        row = self._database.row(f"{_SNAPSHOT} > ? order by number limit 1", (query, after))
-        return None if row is None else Snapshot(*row)
-
-    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
-        return [LogRow(*row) for row in self._database.rows(f"{_LOG} limit ?", (query, after, limit))]
-
-    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
-        rows = self._database.rows(
-            f"select {IMPRESSION} from impressions where query = ? "
-            "and number > (select max(number) from impressions) - ? order by number desc limit ?",
-            (query, among, limit),
-        )
-        return [ImpressionRow(*row) for row in rows]
-
-    def totals(self) -> Totals:
-        sums = ", ".join(f"cast(coalesce(sum({name}), 0) as bigint)" for name in Totals._fields[3:])
-        row = self._database.row(
-            f"select count(*), count(*) filter (where learned > horizon), count(frozen), {sums} from queries"
-        )
-        return Totals(*(row or ()))
-
-    def states(self) -> dict[State, int]:
-        return dict(self._database.rows(f"select {STATE}, count(*) from queries group by 1"))
-
-    def delays(self, among: int) -> ClickDelays:
-        rows = self._database.rows(
-            "select events.at - impressions.at, late from events join impressions on id = impression "
-            "where events.number > (select max(number) from events) - ?",
-            (among,),
-        )
-        return ClickDelays([milliseconds for milliseconds, _ in rows], sum(late for _, late in rows))
-
-    def oldest(self) -> int | None:
-        row = self._database.row("select at from impressions order by number limit 1")
-        return None if row is None else row[0]
-
-    def size(self) -> int:
-        return self._database.size()
-
-    def close(self) -> None:
-        self._database.close()

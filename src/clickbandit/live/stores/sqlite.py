@@ -18,8 +18,10 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.stores.migrations import VERSION, steps
-from clickbandit.live.stores.sql import IMPRESSION, QUERY, Database, SqlStore, insert
+from clickbandit.live.stores.database import Database, insert
+from clickbandit.live.stores.migrations import VERSION, comparisons, steps
+from clickbandit.live.stores.sql import SqlStore
+from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
@@ -32,17 +34,15 @@ create table queries (
     number integer not null, snapshot integer not null, generation integer not null, items integer not null,
     impressions integer not null,
     learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
-    late integer not null, treated integer not null, treated_clicks integer not null,
-    treated_squares integer not null, held_out integer not null, held_out_clicks integer not null,
-    held_out_squares integer not null, progress integer not null, idle integer not null,
+    late integer not null, progress integer not null, idle integer not null,
     prior blob
 );
 
 create table impressions (
     number integer primary key, id text not null unique, query integer not null, at integer not null,
-    expires integer not null, source integer not null, compared integer not null, items text not null,
+    expires integer not null, source integer not null, items text not null,
     body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null,
-    user text, share real, context blob, features blob, reward real
+    user text, share real, context blob, features blob, reward real, unit text
 );
 create index due on impressions (expires) where outcome = {PENDING};
 create index of_user on impressions (user) where user is not null;
@@ -64,6 +64,8 @@ create table snapshots (
 create index to_prune on snapshots (at) where base = 0;
 
 create table histories (query integer primary key, history blob not null);
+
+{comparisons("sqlite")}
 """
 
 _LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
@@ -174,7 +176,7 @@ class SqliteStore(SqlStore):
             self.database.run_script(f"begin;{_TABLES}commit;")
             return
         found = rows("select version from meta")[0][0] if "meta" in names else None
-        upgrade = steps(str(self.path), found, "blob")
+        upgrade = steps(str(self.path), found, "sqlite")
         if upgrade:
             self._back_up(f"{self.path}.version-{found}")
             with self._transaction() as run:

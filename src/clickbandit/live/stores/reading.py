@@ -1,0 +1,98 @@
+"""What people look at: the part of a store that is read in another thread, beside its transactions."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from clickbandit.intervals import Units
+from clickbandit.live.stores.contract import ImpressionRow, LogRow, QueryRow, Snapshot
+from clickbandit.live.values import SortKey, State
+
+
+class Totals(NamedTuple):
+    """Sums over all queries."""
+
+    queries: int
+    past_horizon: int
+    frozen: int
+    sure: int
+    """Queries that are not frozen, and whose policy is sure of its list."""
+    impressions: int
+    learned: int
+    settled: int
+    voided: int
+    clicks: int
+    late: int
+
+
+class ArmSums(NamedTuple):
+    """Sums over the units of an arm: see `clickbandit.intervals.Units`."""
+
+    share: float
+    held_out: bool
+    units: Units
+
+
+class Listing(NamedTuple):
+    """Which of the queries, and in which order; ties by name."""
+
+    search: str = ""
+    """Part of a name."""
+    state: State | None = None
+    sort: SortKey = "query"
+    descending: bool = False
+    limit: int = 50
+    offset: int = 0
+
+
+class ClickDelays(NamedTuple):
+    """How long after their lists the last clicks came."""
+
+    milliseconds: list[int]
+    late: int
+    """How many of them were late."""
+
+
+class Reader(Protocol):
+    """Reads what is committed, for people to look at."""
+
+    def queries(self, listing: Listing) -> tuple[list[QueryRow], int]:
+        """A page of the queries, and how many there are in all."""
+
+    def query(self, name: str) -> tuple[QueryRow, bytes | None] | None:
+        """A query and its history."""
+
+    def next_query(self, after: int) -> tuple[int, str] | None:
+        """The id and the name of the query with the next higher id."""
+
+    def snapshot(self, query: int, after: int) -> Snapshot | None:
+        """The first snapshot of a query with a higher number than this."""
+
+    def log(self, query: int, after: int, limit: int) -> Iterable[LogRow]:
+        """The first rows of a query's log with higher numbers than this, in order."""
+
+    def recent(self, query: int, among: int, limit: int) -> list[ImpressionRow]:
+        """The last impressions of a query, the latest first, if they are `among` the last ones of all queries."""
+
+    def totals(self) -> Totals:
+        """Sums over all queries."""
+
+    def compared(self, length: int, start: int, by_user: bool, query: str | None = None) -> list[ArmSums]:
+        """What is compared in a period, of one query or of all: for each share both arms, or one if the other is empty.
+
+        A user is one unit, whatever the number of queries. Impressions without one are units by themselves.
+        """
+
+    def states(self) -> dict[State, int]:
+        """How many queries are in each state."""
+
+    def delays(self, among: int) -> ClickDelays:
+        """Of the last clicks, `among` of them at most."""
+
+    def oldest(self) -> int | None:
+        """When the oldest impression was shown that is kept."""
+
+    def size(self) -> int:
+        """How many bytes the store takes."""
+
+    def close(self) -> None:
+        """Release the connection."""
