@@ -26,6 +26,7 @@ settings.load_profile("default")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clickbandit-tests"
 os.environ.setdefault("CLICKBANDIT_CACHE", str(CACHE))
 
+from clickbandit.experiments import run as engine  # noqa: E402
 from clickbandit.policies.base import policy_names  # noqa: E402
 from clickbandit.simulation.run import Problem  # noqa: E402
 from naive.recorded import Recorded  # noqa: E402
@@ -38,6 +39,9 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("no real data: set CLICKBANDIT_SHARED to the folder that holds queries/ and logs/")
     return folder
+
+
+engine.MIN_STEPS_TO_COMPILE = 10_000  # plain Python is quicker for a single test that many steps
 
 
 # --- kernels are compiled once ------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ import pytest
 
 from clickbandit import cli, load_queries
 from clickbandit.click_models.base import model_names
-from clickbandit.live import Ranker
+from clickbandit.live import Ranker, algorithm
 from clickbandit.policies.base import policy_names
+from live.conftest import specialise_plainly
 
 PROJECT = Path(__file__).parents[1]
 README = (PROJECT / "README.md").read_text()
@@ -34,6 +35,7 @@ def fenced(text: str, language: str) -> list[str]:
 def program(tmp_path, monkeypatch, capsys):
     """Runs a program's text, or a command, in a folder of its own, and gives what it printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(algorithm, "specialise", specialise_plainly)
 
     def run(text: str) -> str:
         exec(compile(text, "<documentation>", "exec"), {"__name__": "__main__"})
@@ -64,10 +66,10 @@ def test_the_readmes_examples_run(program, tmp_path):
     live += "\nprint(ranker.settle(shown.id).clicked)\nranker.close()"
     assert program(live) in ("('A',)\n", "()\n")  # A is one of six that five positions show
     code = (
-        code.replace("1_000_000", "20_000")
+        code.replace("1_000_000", "500")
         + "\ntrace.plot().save('chart.svg')\ntrace.plot().save('chart.html')\n"
     )
-    assert "10 runs of 20,000 steps" in program(code)
+    assert "10 runs of 500 steps" in program(code)
     assert "<svg" in (tmp_path / "chart.svg").read_text()
     assert "vega" in (tmp_path / "chart.html").read_text()
 
@@ -89,7 +91,10 @@ def test_an_experiment_from_python(program, tmp_path):
     """The example of docs/reproducing.md runs as it stands."""
     (code,) = fenced(REPRODUCING, "python")
     (tmp_path / "queries.json").write_text((PROJECT / "examples" / "queries.json").read_text())
-    code += "\nassert load_results('mine').table.equals(table)\nprint(table.num_rows)"
+    code = (
+        code.replace("20_000", "500")
+        + "\nassert load_results('mine').table.equals(table)\nprint(table.num_rows)"
+    )
     assert program(code) == f"{2 * 3 * 3 * 100}\n"
 
 

@@ -50,19 +50,21 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
+HELPER = "from clickbandit.compiling.kernel import kernel\n@kernel\ndef item(k):\n    return "
+
+
 @needs_compiler
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, monkeypatch, elsewhere):
-    """The policy's own file, and a helper that it imports: a neighbour, or from another folder."""
-    helper = tmp_path / "lib" / "helper.py" if elsewhere else tmp_path / "helper.py"
-    helper.parent.mkdir(exist_ok=True)
-    monkeypatch.setenv("PYTHONPATH", str(helper.parent))
-    helper.write_text(
-        "from clickbandit.compiling.kernel import kernel\n@kernel\ndef item(k):\n    return k\n"
-    )
+def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, monkeypatch):
+    """Helpers that the policy's own file imports: a neighbour, and one from another folder."""
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
+    neighbour, distant = tmp_path / "neighbour.py", tmp_path / "lib" / "distant.py"
+    for helper in (neighbour, distant):
+        helper.write_text(HELPER + "k\n")
     text = (Path(__file__).parents[2] / "examples" / "my_policy.py").read_text()
-    text = text.replace("        ranking[k] = state.items[k]\n", "        ranking[k] = helper.item(k)\n")
-    text = text.replace("import numpy as np\n", "import helper\nimport numpy as np\n")
+    chosen = "neighbour.item(distant.item(k))"
+    text = text.replace("        ranking[k] = state.items[k]\n", f"        ranking[k] = {chosen}\n")
+    text = text.replace("import numpy as np\n", "import distant, neighbour\nimport numpy as np\n")
     (tmp_path / "mine.py").write_text(text)
     cache, policy = tmp_path / "cache", "mine.py:EpsilonGreedy"
 
@@ -71,12 +73,12 @@ def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, mo
     assert (first[1], again[1]) == ("0", "1")
     assert first[0] == again[0]
 
-    helper.write_text(
-        "from clickbandit.compiling.kernel import kernel\n@kernel\ndef item(k):\n    return 2 - k\n"
-    )
-    edited = run_script(cache, policy, tmp_path)
-    assert edited[1] == "0"
-    assert edited[0] != first[0]
+    for helper in (neighbour, distant):
+        before = first
+        helper.write_text(HELPER + "2 - k\n")
+        first = run_script(cache, policy, tmp_path)
+        assert first[1] == "0"
+        assert first[0] != before[0]
 
 
 NAME = """

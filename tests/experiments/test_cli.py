@@ -55,8 +55,8 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log and a discussion that are soon done with."""
-    tiny = discussion.Discussion(steps=3000, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2, method="step")
-    scale = paper.Scale(steps=2000, runs=2, top_queries=3, method="step", discussion=tiny)
+    tiny = discussion.Discussion(steps=600, runs=2, shares=(1, 0.25), items=(3, 4), gap=0.2, method="step")
+    scale = paper.Scale(steps=200, runs=2, top_queries=3, method="step", discussion=tiny)
     monkeypatch.setitem(paper.SCALES, "quick", scale)
     monkeypatch.setattr(paper, "SESSIONS", 2000)
 
@@ -65,7 +65,7 @@ def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pyte
     """A log is generated, click models are learned, the paper's policies are run, and all of it is drawn."""
     code, out, err = run("reproduce")
     assert (code, err) == (0, "")
-    assert out.startswith("4 policies on CM, PBM of 3 queries: 48 runs of 2,000 steps, and the discussion")
+    assert out.startswith("4 policies on CM, PBM of 3 queries: 48 runs of 200 steps, and the discussion")
     for name in paper.POLICIES:
         assert name in out
     for sentence in ("CascadeKL-UCB has less regret", "Theorem 1", "Hoeffding bounds", "Without elimination"):

@@ -49,7 +49,9 @@ class Stopped:
         self.kept, self.damaged = read_log(log)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [pytest.param(one, marks=[pytest.mark.long] * (one != "compare")) for one in COMMANDS]
+)
 def test_while_it_compiles(command: str, tmp_path: Path) -> None:
     stopped = Stopped(
         tmp_path, command, *OPTIONS, "--policy", "grab", "--steps", "1e11", lines=0, cache=tmp_path / "cache"

@@ -90,15 +90,16 @@ def new_schema(server: str) -> str:
     return f"{server}&options=-csearch_path%3D{name}"
 
 
+def specialise_plainly(template: str, *, compiled: bool, **parts: Any) -> Any:
+    return specialise(template, compiled=False, **parts)
+
+
 class PlainAlgorithms(Algorithms):
     """Policies as plain Python: for those that are not worth the time to compile."""
 
     def add(self, policy: Any) -> algorithm.Algorithm:
-        def plainly(*args: Any, compiled: bool, **parts: Any) -> Any:
-            return specialise(*args, compiled=False, **parts)
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(algorithm, "specialise", plainly)
+            patch.setattr(algorithm, "specialise", specialise_plainly)
             return super().add(policy)
 
 

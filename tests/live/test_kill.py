@@ -9,5 +9,5 @@ def test_a_few_kills(url):
     kill = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kill)
     said = []
-    kill.run(url, 4, workers=1 if url.startswith("sqlite:") else 2, say=said.append)
+    kill.run(url, 2, workers=1 if url.startswith("sqlite:") else 2, say=said.append)
     assert said[-1].endswith("0 lost, 0 double")

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from clickbandit.errors import InputError
-from clickbandit.live import AsyncRanker
+from clickbandit.live import AsyncRanker, algorithm
 from clickbandit.live.demo import run_demo
 from clickbandit.live.http.auth import Keys
+from live.conftest import specialise_plainly
 from live.serving import serve
 
 KEY = "correct-horse-battery"
@@ -99,7 +100,9 @@ def window(chromium):
 
 
 @pytest.fixture
-def ranker(folder):
+def ranker(folder, monkeypatch):
+    monkeypatch.setattr(algorithm, "specialise", specialise_plainly)
+
     def make(**settings):
         return AsyncRanker(
             f"sqlite:///{folder}/clicks.db",

@@ -21,8 +21,7 @@ def test_a_small_population(folder, monkeypatch):
     ]
     kinds = [
         population.Kind(policy, "q", model, list("ABCD"), positions=2, horizon=100)
-        for policy in ("batchrank", "toprank")
-        for model in models
+        for policy, model in zip(("batchrank", "toprank"), models, strict=True)
     ]
     outcomes, verdicts = population.run(
         kinds, runs=RUNS, impressions=IMPRESSIONS, compare=IMPRESSIONS, folder=folder

@@ -17,7 +17,7 @@ from clickbandit.simulation.run import Problem, Run
 from naive.recorded import Recorded
 from naive.twins import TWINS
 
-STEPS = 20_000
+STEPS = 8_000
 
 EASY = [0.95, 0.1, 0.8, 0.05, 0.6, 0.02, 0.4]
 """Far enough apart that batches split, and lose items, within the steps of these tests."""

@@ -87,7 +87,10 @@ def test_regret_on_real_queries(shared: Path) -> None:
     policies = ["cts", "cascade-kl-ucb", "cascade-ucb-v", "cascade-ucb1"]
     steps, runs = 50_000, 10
     tasks = [
-        Task(policy, Problem(policy, query.model("CM"), positions=5, horizon=steps, query=query.query))
+        Task(
+            policy,
+            Problem(policy, Recorded(query.model("CM")), positions=5, horizon=steps, query=query.query),
+        )
         for policy in policies
         for query in queries
     ]
@@ -102,7 +105,7 @@ def regret_around_a_change(policy: str, number: int, steps: int) -> tuple[float,
     """Users like the last items best, from half time on the first: the regret before and after that."""
     attraction = [0.05, 0.1, 0.15, 0.2, 0.5, 0.6]
     before, after = (
-        Problem(policy, CascadeModel(attraction=taste), positions=2, horizon=steps)
+        Problem(policy, Recorded(CascadeModel(attraction=taste)), positions=2, horizon=steps)
         for taste in (attraction, attraction[::-1])
     )
     run = Run(before, seed=4, run=number)

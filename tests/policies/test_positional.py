@@ -335,7 +335,10 @@ def test_pie_is_below_ucb_and_both_below_ranked_exp3(shared: Path) -> None:
     queries = load_queries(shared / "queries" / "yandex-10.json")
     runs, steps = 1, 1_000_000
     tasks = [
-        Task(policy, Problem(policy, query.model("PBM"), positions=5, horizon=steps, query=query.query))
+        Task(
+            policy,
+            Problem(policy, Recorded(query.model("PBM")), positions=5, horizon=steps, query=query.query),
+        )
         for policy in ("pbm-pie", "pbm-ucb", "ranked-exp3")
         for query in queries
     ]

@@ -12,6 +12,7 @@ from clickbandit.experiments.simulate import simulate
 from clickbandit.policies import rank1
 from clickbandit.policies.base import parse_policy
 from naive.common import interval
+from naive.recorded import Recorded
 
 
 def lines(state: Any) -> tuple[list[int], list[int]]:
@@ -146,7 +147,7 @@ def test_feedback_of_a_stage_that_is_over_is_ignored() -> None:
 
 
 def test_the_pair_is_found_where_positions_are_in_no_order() -> None:
-    model = PositionBasedModel([0.3, 0.9, 0.2, 0.1], examination=[0.3, 0.2, 1.0])
+    model = Recorded(PositionBasedModel([0.3, 0.9, 0.2, 0.1], examination=[0.3, 0.2, 1.0]))
     for policy in ("rank1elim", "rank1elim-kl"):
         trace = simulate(policy, model, positions=3, steps=60_000, runs=3, seed=1)
         assert [ranking[2] for ranking in trace.final_lists] == [1, 1, 1]

@@ -21,6 +21,7 @@ from clickbandit.policies.contract import Algorithm
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
+from naive.recorded import Recorded
 from naive.side_by_side import in_order
 
 STEPS = 400_000
@@ -55,12 +56,19 @@ Regrets = dict[tuple[str, str], FloatArray]
 
 
 def measure(queries: list[Query], policies: dict[str, list[str]], steps: int) -> Regrets:
-    """Of these policies by model, with five positions."""
+    """Of these policies by model, with five positions; on users whose machine code other tests have too."""
     cases = [(model, policy) for model in policies for policy in policies[model]]
     tasks = [
         Task(
             policy,
-            Problem(parse_policy(policy), query.model(model), positions=5, horizon=steps, query=query.query),
+            Problem(
+                parse_policy(policy),
+                Recorded(query.model(model)),
+                positions=5,
+                horizon=steps,
+                query=query.query,
+                method="step",
+            ),
         )
         for model, policy in cases
         for query in queries

@@ -2,7 +2,10 @@
 
 import pytest
 
-from naive.side_by_side import MODELS, STEPS, compare, n_events, pbm
+from naive.side_by_side import MODELS, compare, n_events, pbm
+
+STEPS = 20_000
+"""Relations grow slowly: most tests take a part of these."""
 
 # --- TopRank ------------------------------------------------------------------------------------------------
 
