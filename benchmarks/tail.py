@@ -7,7 +7,11 @@ curve of attraction by place, and where users look. Printed are expected clicks 
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+import itertools
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +74,7 @@ def make_query(model: str, order: str, number: int, seed: int) -> Case:
 # --- what other queries teach -------------------------------------------------------------------------------
 
 
+@cache
 def learn_page(
     model: str, order: str, seed: int, teachers: int = TEACHERS, lesson: int = LESSON
 ) -> list[Lesson]:
@@ -124,68 +129,92 @@ class Earned(NamedTuple):
     regret: Any
     optimum: Any
     """By query: what the most attractive items first would gain."""
+    lowest: Any
+    """By query and run: the least gain at any of some hundred looks from the 20th impression on."""
 
 
 def earn(cases: Sequence[Case], policy: str, prior: Prior | None, looks: Sequence[int], runs: int) -> Earned:
     """Run a policy on queries."""
-    gain, regret, optimum = [], [], []
+    found = []
+    ends = np.union1d(looks, np.geomspace(20, looks[-1], 100).astype(int))
+    at = np.searchsorted(ends, looks)
     for case in cases:
         problem = problem_of(case, policy, looks[-1], prior)
-        optimum.append(problem.best_reward / case.given - 1)
         lost = np.array(
-            [
-                np.cumsum(Run(problem, seed=1, run=run).advance_windows(np.array(looks))[0])
-                for run in range(runs)
-            ]
+            [Run(problem, seed=1, run=run).advance_windows(ends)[0].cumsum() for run in range(runs)]
         )
-        regret.append(lost)
-        gain.append((problem.best_reward - lost / looks) / case.given - 1)
-    return Earned(np.array(gain), np.array(regret), np.array(optimum))
+        gained = (problem.best_reward - lost / ends) / case.given - 1
+        found.append((gained[:, at], lost[:, at], problem.best_reward / case.given - 1, gained.min(axis=1)))
+    return Earned(*map(np.array, zip(*found, strict=True)))
 
 
-def rows_of(earned: Earned) -> Iterator[str]:
-    """Mean with its 95% interval over queries and runs, and the worst query's mean, by look."""
-    for look in range(earned.gain.shape[2]):
-        mean = mean_of_strata(earned.gain[:, :, look].tolist())
-        worst = earned.gain[:, :, look].mean(axis=1).min()
-        yield f"{100 * mean.mean:+.1f} ({100 * mean.low:+.1f} to {100 * mean.high:+.1f}), {100 * worst:+.1f}"
+def measure(model: str, order: str, policy: str, prior: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One row: the gain at each look with its interval, the worst query's, and what was lost in the end."""
+    lessons = learn_page(model, order if order == "noisy" else "good", args.seed) if prior != "none" else []
+    strength = None if prior in ("given-order", "none") else float(prior)
+    cases = [make_query(model, order, number, args.seed) for number in range(args.queries)]
+    looks = [look for look in LOOKS if look <= args.steps]
+    earned = earn(cases, policy, prior_of(lessons, strength) if lessons else None, looks, args.runs)
+    row: dict[str, Any] = {"model": model, "order": order, "policy": policy, "prior": prior}
+    row |= {name: getattr(args, name) for name in ("queries", "runs", "steps", "seed")}
+    row["optimum"] = round(100 * earned.optimum.mean(), 1)
+    row["gain"] = [
+        [round(100 * value, 1) for value in mean_of_strata(earned.gain[:, :, look].tolist())]
+        for look in range(len(looks))
+    ]
+    row["worst"] = (100 * earned.gain.mean(axis=1).min(axis=0)).round(1).tolist()
+    row["regret"] = round(float(earned.regret[:, :, -1].mean()))
+    row["lowest"] = (100 * earned.lowest).round(2).tolist()
+    return row
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as a table."""
+    heads = [f"{look:,}" for look in LOOKS]
+    lines = [
+        f"| users | given order | optimum | policy | prior | {' | '.join(heads)} | worst query | regret | below -2% |",
+        f"|---|---|--:|---|---|{'--:|' * (len(LOOKS) + 3)}",
+    ]
+    for row in rows:
+        gains = [f"{mean:+.1f} ({low:+.1f} to {high:+.1f})" for mean, low, high in row["gain"]]
+        lowest = np.array(row["lowest"])
+        cells = [
+            row["model"],
+            row["order"],
+            f"{row['optimum']:+.1f}",
+            f"`{row['policy']}`",
+            row["prior"],
+            *gains,
+        ]
+        cells += [""] * (len(LOOKS) - len(gains))
+        cells += [", ".join(f"{value:+.1f}" for value in row["worst"]), f"{row['regret']:,}"]
+        lines.append(f"| {' | '.join([*cells, f'{(lowest < -2).sum()} of {lowest.size}'])} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tail", description=__doc__)
     parser.add_argument("--models", default="PBM,CM,DBN")
     parser.add_argument("--orders", default=",".join(ORDERS))
+    parser.add_argument("--policies", default="click-ts,click-ts within 0.02")
+    parser.add_argument("--priors", default="given-order,none", help="also strengths, such as 10,30")
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--policy", default="click-ts")
-    parser.add_argument("--priors", default="given-order,none", help="also strengths, such as 10,30")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--keep", type=Path, help="where finished rows are kept, and the same command resumes"
+    )
     args = parser.parse_args()
-    looks = [look for look in LOOKS if look <= args.steps]
-    for model in args.models.split(","):
-        usual = learn_page(model, "good", args.seed)
-        for order in args.orders.split(","):
-            lessons = (
-                usual
-                if order in ("good", "poor", "reversed", "two best last", "flat")
-                else learn_page(model, order, args.seed)
-            )
-            cases = [make_query(model, order, number, args.seed) for number in range(args.queries)]
-            for name in args.priors.split(","):
-                prior = (
-                    None
-                    if name == "none"
-                    else prior_of(lessons, None if name == "given-order" else float(name))
-                )
-                earned = earn(cases, args.policy, prior, looks, args.runs)
-                lost = earned.regret[:, :, -1].mean()
-                print(
-                    f"{model} {order}, {name}: optimum {100 * earned.optimum.mean():+.1f} | "
-                    + " | ".join(rows_of(earned))
-                    + f" | regret {lost:,.0f}",
-                    flush=True,
-                )
+    rows = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else []
+    cells = (getattr(args, name).split(",") for name in ("models", "orders", "policies", "priors"))
+    for cell in itertools.product(*cells):
+        if cell not in [(row["model"], row["order"], row["policy"], row["prior"]) for row in rows]:
+            rows.append(measure(*cell, args))
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+            if args.keep:
+                args.keep.write_text(json.dumps(rows, indent=1) + "\n")
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from clickbandit.policies.base import Policy as Policy
 from clickbandit.policies.base import parse_policy as parse_policy
 from clickbandit.policies.batchrank import BatchRank as BatchRank
 from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
+from clickbandit.policies.budget import Within as Within
 from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
 from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
 from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB

@@ -70,6 +70,14 @@ FromPrior = Annotated[
         "(scores), the click models of another file, or nothing (none).",
     ),
 ]
+MaxLoss = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of the clicks of the order of the file that policies may lose, such as 0.02: a budget.",
+        show_default="no budget",
+    ),
+]
 PriorStrength = Annotated[
     float | None,
     typer.Option(
@@ -110,7 +118,7 @@ def planned(
     given: Mapping[str, Any], kind: str, policies: Sequence[str], models: Sequence[str] = ()
 ) -> "tuple[Field, Plan]":
     """Who meets whom, and the runs, by the options of a command, its default policies and its default models."""
-    from clickbandit.experiments.comparison import choose, plan_comparison
+    from clickbandit.experiments.comparison import choose, plan_comparison, within_budget
     from clickbandit.experiments.plan import Conditions
     from clickbandit.experiments.priors import read_source
     from clickbandit.queries import load_queries
@@ -136,6 +144,8 @@ def planned(
     usual = [name for name in models if all(name in query.models for query in queries)]
     chosen = known_models(given["model"]) or usual or None
     field = choose(queries, policy_list(given["policy"] or policies), chosen)
+    if given["max_loss"] is not None:
+        field = within_budget(field, given["max_loss"])
     return field, plan_comparison(queries, field, conditions, input=given["queries"].name, kind=kind)
 
 

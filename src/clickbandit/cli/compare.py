@@ -34,6 +34,7 @@ def compare(
     until_settled: options.UntilSettled = False,
     prior: options.FromPrior = "none",
     prior_strength: options.PriorStrength = None,
+    max_loss: options.MaxLoss = None,
     seed: options.Seed = 1,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Results and report.")] = Path("comparison"),
     restart: options.Restart = False,

@@ -58,6 +58,7 @@ def simulate(
     until_settled: options.UntilSettled = False,
     prior: options.FromPrior = "none",
     prior_strength: options.PriorStrength = None,
+    max_loss: options.MaxLoss = None,
     seed: options.Seed = 1,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,

@@ -82,6 +82,16 @@ def _skipped(skipped: set[tuple[str, str]], models: Sequence[str]) -> Iterator[s
         )
 
 
+def within_budget(field: Field, max_loss: float) -> Field:
+    """The same field, with a budget for each policy that learns."""
+    names = {
+        policy: policy if policy in YARDSTICKS else f"{policy} within {max_loss:g}"
+        for policy in field.policies
+    }
+    skipped = {(names[policy], model) for policy, model in field.skipped}
+    return field._replace(policies=list(names.values()), skipped=skipped)
+
+
 def plan_comparison(
     queries: Sequence[Query], field: Field, conditions: Conditions, *, input: str, kind: str = KIND
 ) -> Plan:

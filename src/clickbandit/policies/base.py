@@ -8,7 +8,7 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import ModuleType
@@ -197,12 +197,27 @@ def policy_class(name: str) -> type[Policy]:
     return registered.get(name)
 
 
+budgets: list[Callable[[Policy, float], Policy]] = []
+"""How a policy is put within a budget: the module that can has entered it here."""
+
+
 def parse_policy(text: str) -> Policy:
-    """A policy from its spelling: `name`, `name:key=value,key=value`, or `file.py:Class`, with settings or without.
+    """A policy from its spelling: `name`, `name:key=value,key=value`, or `file.py:Class`, with settings or without;
+    behind it may stand a budget, as in `click-ts within 0.02`.
 
     >>> parse_policy("cascade-kl-ucb:feedback=last")
     CascadeKLUCB(feedback='last', budget='log t + 3 log log t')
     """
+    explorer, within, loss = text.rpartition(" within ")
+    if within:
+        policy_names()  # imports all modules
+        try:
+            share = float(loss)
+        except ValueError:
+            raise InputError(
+                f"policy {text!r}: expected a share such as 0.02 after within, found {loss!r}"
+            ) from None
+        return budgets[0](parse_policy(explorer.strip()), share)
     from_file = re.fullmatch(r"(?P<file>.+\.py):(?P<name>\w+)(:(?P<settings>.*))?", text)
     if from_file:
         kind = _class_in_file(Path(from_file["file"]), from_file["name"])

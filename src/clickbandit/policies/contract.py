@@ -90,6 +90,8 @@ class Algorithm(Contract):
     void: Void = ignore
     prime: Prime | None = None
     """Without this, the policy cannot start from a prior."""
+    any_list: bool = False
+    """Whether `update` also learns from a list that `rank` did not make, with a memo of zeros; without memo it does."""
 
 
 # --- leaps --------------------------------------------------------------------------------------------------

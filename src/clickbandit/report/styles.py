@@ -73,7 +73,7 @@ def plain(look: Mapping[str, Look]) -> dict[str, Look]:
 
 def _class(policy: str) -> type[Policy] | None:
     """The class of a registered policy; None for a user's own, and for one that results of the past name."""
-    name = policy.partition(":")[0]
+    name = policy.partition(" within ")[0].partition(":")[0]
     return policy_class(name) if name in policy_names() else None
 
 
@@ -82,6 +82,8 @@ def _precedence(policy: str) -> int:
     kind = _class(policy)
     if kind is None or not kind.colour:
         return 3
+    if " within " in policy:
+        return 2
     return 0 if ":" not in policy else 1 if "variant=" in policy else 2
 
 
@@ -112,8 +114,10 @@ def policy_name(policy: str) -> str:
     kind = _class(policy)
     if kind is None:
         return policy
-    settings = policy.partition(":")[2]
+    explorer, within, loss = policy.partition(" within ")
+    settings = explorer.partition(":")[2]
     words = [_SETTINGS.get(setting, setting) for setting in settings.split(",") if setting]
     if not words and hasattr(kind, "variant"):
         words = [kind.variant]
+    words += [f"within {float(loss):.3g}"] if within else []
     return kind.title + (f" ({', '.join(words)})" if words else "")

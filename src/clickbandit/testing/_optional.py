@@ -137,7 +137,7 @@ def check_describe(problem: Problem, where: str) -> None:
         )
         assert same(before, session.state), f"{where}: describe must not change the state"
         json.dumps(told, allow_nan=False)
-        unknown = set(told) - {"items", "groups", "next_decision", "settled", "users"}
+        unknown = set(told) - {"items", "groups", "next_decision", "settled", "users", "budget"}
         assert not unknown, f"{where}: describe has unknown keys {unknown}"
         assert [entry["item"] for entry in told["items"]] == list(range(n_items)), (
             f"{where}: describe must have an entry for each item, in the order of their numbers"

@@ -59,7 +59,7 @@ class ClickTS(Policy):
     """Whether rare, fair tests of neighbours keep it from staying with a wrong order where its law of users is wrong;
     for goal=attraction, and up to 200 items."""
 
-    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
+    algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime, any_list=True)
     live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber, teach=teach)
 
     def __post_init__(self) -> None:
