@@ -8,7 +8,9 @@ from clickbandit.live.learner import Learner
 from clickbandit.live.records import Start
 from clickbandit.policies.base import parse_policy, policy_names
 
-OPEN = [name for name in policy_names() if parse_policy(name).live.admit is not None and name != "random"]
+YARDSTICKS = ("random", "given")
+"""They learn nothing."""
+OPEN = [name for name in policy_names() if parse_policy(name).live.admit and name not in YARDSTICKS]
 WORTH = {"good": 0.7, "fair": 0.4, "poor": 0.05, "bad": 0.04, "better": 0.95, "new and bad": 0.01}
 
 

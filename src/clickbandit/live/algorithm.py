@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
+from clickbandit.compiling.generator import addresses
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
@@ -65,6 +66,8 @@ class Algorithm:
                 propensity={"propensity": propensity},
             )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
+        self.random = addresses if is_compiled(kernels.serve) else lambda rng: rng
+        """What `serve` takes for a generator, which must be kept as long."""
         self.states_chances = live.propensity is not None
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
         self.describe, self.renumber = live.describe, live.renumber
@@ -119,9 +122,10 @@ class Algorithm:
             rng = np.random.Generator(np.random.SFC64(0))
             ranking, clicks = np.zeros(2, np.int64), np.zeros(2, np.int64)
             memo, chances = np.zeros(self.memo_size(3, 2)), np.zeros(2)
-            self.serve(state, rng, ranking, memo, chances)
+            random = self.random(rng)
+            self.serve(state, random, ranking, memo, chances)
             self.give_back(state, ranking, memo)
-            self.serve(state, rng, ranking, memo, chances)
+            self.serve(state, random, ranking, memo, chances)
             self.learn(state, ranking, clicks, memo)
             self.best(state, ranking)
         except NumbaError as error:

@@ -3,8 +3,7 @@
 import math
 from typing import Any
 
-import numpy as np
-
+from clickbandit.compiling.generator import generator_at
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point, kernel
 from clickbandit.policies.batchrank.algorithm import rank, update  # policy
 from clickbandit.policies.batchrank.describe import propensity  # propensity
@@ -12,11 +11,12 @@ from clickbandit.policies.batchrank.late import void  # policy
 
 
 @counted_entry_point
-def serve(
-    state: Any, rng: np.random.Generator, ranking: IntArray, memo: FloatArray, chances: FloatArray
-) -> None:
-    """A list, its memo, and by position the probability that its item stands there."""
-    rank(state, rng, ranking, memo)
+def serve(state: Any, random: Any, ranking: IntArray, memo: FloatArray, chances: FloatArray) -> None:
+    """A list, its memo, and by position the probability that its item stands there.
+
+    `random` is what `compiling.generator.addresses` gives; as plain Python, a generator.
+    """
+    rank(state, generator_at(random), ranking, memo)
     propensity(state, ranking, memo, chances)
 
 

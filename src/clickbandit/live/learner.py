@@ -53,6 +53,7 @@ class Learner:
         "number",
         "positions",
         "query",
+        "random",
         "ranking",
         "rng",
         "seed",
@@ -64,6 +65,8 @@ class Learner:
     algorithm: Algorithm
     state: Any
     rng: np.random.Generator
+    random: Any
+    """The generator as kernels take it."""
     ranking: IntArray
     memo: FloatArray
     chances: FloatArray
@@ -159,7 +162,7 @@ class Learner:
         self.errors = None
         estimated = draws > 0 and not self.algorithm.states_chances
         before = copy_of(self.state) if estimated else None
-        self.algorithm.serve(self.state, self.rng, self.ranking, self.memo, self.chances)
+        self.algorithm.serve(self.state, self.random, self.ranking, self.memo, self.chances)
         if before is not None:
             apart, _ = generators(self.seed, self.query, "propensities", self.algorithm.name, self.number)
             unstated = np.zeros_like(self.chances)
@@ -168,9 +171,12 @@ class Learner:
                 before,
                 self.ranking,
                 self.memo,
-                apart,
+                self.algorithm.random(apart),
                 draws,
             )
+
+    def _draw_from(self, rng: np.random.Generator) -> None:
+        self.rng, self.random = rng, self.algorithm.random(rng)
 
     def settle(self, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
         self.number += 1
@@ -191,7 +197,9 @@ class Learner:
         self._name(list(record.items))
         if self.items:
             self.state = self.algorithm.start(len(self.items), self.shown, self.horizon)
-            self.rng, _ = generators(self.seed, self.query, "live", self.algorithm.name, self.generation - 1)
+            self._draw_from(
+                generators(self.seed, self.query, "live", self.algorithm.name, self.generation - 1)[0]
+            )
         self._make_room()
 
     def change(self, record: Items) -> None:
@@ -380,7 +388,7 @@ class Learner:
             self.state = self.algorithm.restore(values, len(self.items), self.shown, self.horizon)
             bit_generator = np.random.SFC64(0)
             bit_generator.state = header["rng"]
-            self.rng = np.random.Generator(bit_generator)
+            self._draw_from(np.random.Generator(bit_generator))
         if self.generation:
             self._make_room()
         return self

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
-from clickbandit.policies.contract import Rank, State
+from clickbandit.policies.contract import State
 
 
 class Estimate(NamedTuple):
@@ -24,9 +24,7 @@ class Estimate(NamedTuple):
     of them agree."""
 
 
-def by_draws(
-    rank: Rank, state: State, ranking: IntArray, memo: FloatArray, rng: np.random.Generator, draws: int
-) -> Estimate:
+def by_draws(rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: Any, draws: int) -> Estimate:
     """The propensities of a list that `rank` made from this state, or one just like it."""
     trial = copy_of(state)
     shown, written = np.empty_like(ranking), np.empty_like(memo)

@@ -1,0 +1,51 @@
+"""Generators that compiled code is handed by their addresses."""
+
+import numpy as np
+import pytest
+
+from clickbandit.compiling import generator
+from clickbandit.compiling.generator import addresses, generator_at
+from clickbandit.compiling.kernel import counted_entry_point, is_compiled
+
+
+@counted_entry_point
+def draw(random):
+    return generator_at(random).random()
+
+
+needs_compiler = pytest.mark.skipif(not is_compiled(draw), reason="compilation is off (NUMBA_DISABLE_JIT)")
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", [np.random.SFC64, np.random.PCG64])
+def test_the_numbers_are_the_generators(kind):
+    """In turn with Python's own draws, and after a state was restored."""
+    rng, expected = np.random.Generator(kind(7)), np.random.Generator(kind(7)).random(6).tolist()
+    before = rng.bit_generator.state
+    found = addresses(rng)
+    assert not isinstance(found, np.random.Generator), "numba has changed: every list takes ten times as long"
+    for _ in range(2):
+        assert [draw(found), rng.random(), draw(found), draw(found), rng.random(), draw(found)] == expected
+        rng.bit_generator.state = before
+
+
+@needs_compiler
+def test_where_numba_has_changed_it_is_handed_the_generator(monkeypatch):
+    monkeypatch.setattr(generator, "remembered", lambda question, answer: False)
+    rng = np.random.default_rng(7)
+    assert addresses(rng) is rng
+    assert draw(addresses(rng)) == np.random.default_rng(7).random()
+
+
+@needs_compiler
+def test_a_numba_that_draws_other_numbers_is_found_out(monkeypatch):
+    assert generator._probe()
+    other = np.random.default_rng(8)
+    apart = generator._addresses(other)
+    monkeypatch.setattr(generator, "_addresses", lambda rng: apart)
+    assert not generator._probe()
+
+
+def test_plain_python_is_handed_generators():
+    rng = np.random.default_rng(7)
+    assert generator_at(rng) is rng
