@@ -61,7 +61,7 @@ class LocksTooLittle(SqliteStore):
 
 
 class PrunesWhatIsPending(SqliteStore):
-    def prune(self, before, limit):
+    def prune(self, before, limit, keep=None):
         self.database.run("update impressions set outcome = 1 where at < ?", (before,))
         return super().prune(before, limit)
 

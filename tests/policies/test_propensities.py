@@ -1,16 +1,18 @@
 """Propensities by draws: equal to their plain twin, right where they can be computed, and without a trace."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from clickbandit import PositionBasedModel
 from clickbandit.compiling.kernel import interpreted
+from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.policies.click_ts import ClickTS
 from clickbandit.policies.click_ts.algorithm import MAX_KEPT, best, rank, update
 from clickbandit.policies.click_ts.describe import describe
-from clickbandit.policies.propensities import by_draws, copy_of
+from clickbandit.policies.propensities import by_draws, copy_of, of_groups
 from naive import propensities as naive
 from naive.click_ts import ClickTS as Twin
 
@@ -73,7 +75,7 @@ def test_two_items_at_one_position_exactly():
     first = chance_of_more(1 + clicks[0], 1 + shown[0] - clicks[0], 1 + clicks[1], 1 + shown[1] - clicks[1])
     assert 0.05 < first < 0.95
     for item, exact in ((0, first), (1, 1 - first)):
-        (chance,), (error,) = estimate(state, [item])
+        (chance,), (error,), *_ = estimate(state, [item])
         assert error == pytest.approx(math.sqrt(exact * (1 - exact) / DRAWS), rel=0.1)
         assert abs(chance - exact) < 4 * error
 
@@ -133,6 +135,40 @@ def test_the_inverse_is_right_on_average():
 def test_all_draws_alike():
     """Are no proof that the chance is 1."""
     state, _ = learned([0.9], 1, 5)
-    chance, error = estimate(state, [0], draws=50)
+    chance, error, *_ = estimate(state, [0], draws=50)
     assert chance.tolist() == [1.0]
     assert 0.01 < error[0] < 0.03
+
+
+STATED = [
+    name for name in policy_names() if not parse_policy(name).needs and parse_policy(name).live.propensity
+]
+
+
+@pytest.mark.parametrize("name", [*STATED, "batchrank:variant=experiment"])
+def test_how_probable_a_whole_list_is(name):
+    """Of policies that state it: as often as the list is drawn, from states with and without ties."""
+    policy = parse_policy(name)
+    rank, update = interpreted(policy.algorithm.rank), interpreted(policy.algorithm.update)
+    state = policy.start(4, 3, horizon=100)
+    rng = np.random.default_rng(1)
+    memo, ranking = np.zeros(policy.algorithm.memo_size(4, 3)), np.zeros(3, np.int64)
+    chances, drawn = np.zeros(3), 400
+    for step in range(12):
+        if step % 4 == 0:
+            found = Counter()
+            for _ in range(drawn):
+                trial = copy_of(state)
+                rank(trial, rng, ranking, memo)
+                interpreted(policy.live.propensity)(trial, ranking, memo, chances)
+                stated = policy.live.prefix
+                prefix = of_groups(chances) if stated is None else stated(trial, ranking, memo)
+                found[tuple(ranking.tolist()), tuple(prefix.round(9).tolist())] += 1
+            assert len(found) == len({shown for shown, _ in found}), "a list has one probability"
+            for (_, prefix), n in found.items():
+                assert (
+                    abs(n / drawn - prefix[-1])
+                    < 4.5 * math.sqrt(prefix[-1] * (1 - prefix[-1]) / drawn) + 1e-9
+                )
+        rank(state, rng, ranking, memo)
+        update(state, ranking, (rng.random(3) < 0.4).astype(np.int64), memo)

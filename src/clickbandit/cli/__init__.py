@@ -5,6 +5,7 @@ import sys
 from clickbandit.cli import (  # noqa: F401  (each brings its commands)
     compare,
     demo,
+    export,
     listing,
     logs,
     report,

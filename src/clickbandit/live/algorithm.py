@@ -71,7 +71,7 @@ class Algorithm:
         self.states_chances = live.propensity is not None
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
         self.describe, self.renumber = live.describe, live.renumber
-        self.admit, self.retire = live.admit, live.retire
+        self.admit, self.retire, self.prefix = live.admit, live.retire, live.prefix
 
     def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
         """The state before the first list."""

@@ -132,6 +132,7 @@ class Batch(Transaction):
             user=request.user,
             share=share,
             unit=unit,
+            offer=self._offer(row, request.items, request.body),
         )
         self.new.append(impression)
         self.impressions[impression.id] = impression

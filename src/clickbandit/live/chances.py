@@ -1,22 +1,62 @@
-"""The propensities of a list as they are stored: none if they are not known, with their errors behind if estimated."""
+"""The propensities of a list as they are stored, as 64-bit floats.
+
+None if they are not known; those of each item at its position; with those of the whole list down to there, where these
+do not follow; or both, each with its errors behind.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from clickbandit.live.learner import Learner
+from clickbandit.policies.propensities import of_groups
+
+
+class Chances(NamedTuple):
+    """Of a list, by position."""
+
+    propensities: list[float | None] | None
+    """That the item stands there; None where that is not known."""
+    prefix_propensities: list[float] | None
+    """Of the list down to there."""
+    propensity_errors: list[float] | None
+    """Standard errors of what is estimated; None where it is exact."""
+    prefix_errors: list[float] | None
 
 
 def write_chances(learner: Learner) -> bytes:
     """Those of the learner's last list."""
-    if learner.errors is not None:
-        return learner.chances.tobytes() + learner.errors.tobytes()
-    return learner.chances.tobytes() if learner.algorithm.states_chances else b""
+    if learner.estimate is not None:
+        return b"".join(values.tobytes() for values in learner.estimate)
+    if not learner.algorithm.states_chances:
+        return b""
+    prefix = learner.algorithm.prefix
+    written = learner.chances.tobytes()
+    return (
+        written
+        if prefix is None
+        else written + prefix(learner.state, learner.ranking, learner.memo).tobytes()
+    )
+
+
+def read_all_chances(written: bytes | None, n: int) -> Chances:
+    """Those of a list of n items; 1 where no policy made it."""
+    if written is None:
+        return Chances([1.0] * n, [1.0] * n, None, None)
+    values = np.frombuffer(written)
+    parts = values.reshape(-1, n).tolist() if n else []
+    if not parts:
+        return Chances(None, None, None, None)
+    known = [None if chance != chance else chance for chance in parts[0]]
+    if len(parts) == 4:
+        return Chances(known, parts[2], parts[1], parts[3])
+    if len(parts) == 2:
+        return Chances(known, parts[1], None, None)
+    return Chances(known, None if None in known else of_groups(values).tolist(), None, None)
 
 
 def read_chances(written: bytes | None, n: int) -> tuple[tuple[float | None, ...], tuple[float, ...] | None]:
-    """Those of a list of n items, and their errors; 1 where no policy made it."""
-    if written is None:
-        return (1.0,) * n, None
-    if not written:
-        return (None,) * n, None
-    values = np.frombuffer(written).tolist()
-    return tuple(None if chance != chance else chance for chance in values[:n]), tuple(values[n:]) or None
+    """Those of each item at its position, and their errors."""
+    found = read_all_chances(written, n)
+    errors = found.propensity_errors
+    return tuple(found.propensities or (None,) * n), None if errors is None else tuple(errors)

@@ -16,7 +16,7 @@ from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.packing import pack, unpack
 from clickbandit.live.records import Damaged, Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.values import MAX_ITEMS
-from clickbandit.policies.propensities import by_draws, copy_of
+from clickbandit.policies.propensities import Estimate, by_draws, copy_of
 from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
@@ -42,7 +42,7 @@ class Learner:
         "chances",
         "changes",
         "described",
-        "errors",
+        "estimate",
         "generation",
         "horizon",
         "index",
@@ -70,7 +70,7 @@ class Learner:
     ranking: IntArray
     memo: FloatArray
     chances: FloatArray
-    errors: FloatArray | None
+    estimate: Estimate | None
 
     def __init__(self, query: str, algorithms: Algorithms) -> None:
         self._algorithms = algorithms
@@ -154,19 +154,19 @@ class Learner:
             raise Damaged(f"record {self.number + 1} has a list of {shown} among {len(self.items)} items")
 
     def rank(self, draws: int = 0) -> None:
-        """Make a list: `ranking`, `memo`, `chances` and `errors` are its own until the next one.
+        """Make a list: `ranking`, `memo`, `chances` and `estimate` are its own until the next one.
 
         With `draws` the chances of a policy that cannot state them are estimated, and the list is the same.
         """
         self.number += 1
-        self.errors = None
+        self.estimate = None
         estimated = draws > 0 and not self.algorithm.states_chances
         before = copy_of(self.state) if estimated else None
         self.algorithm.serve(self.state, self.random, self.ranking, self.memo, self.chances)
         if before is not None:
             apart, _ = generators(self.seed, self.query, "propensities", self.algorithm.name, self.number)
             unstated = np.zeros_like(self.chances)
-            self.chances, self.errors = by_draws(
+            self.estimate = by_draws(
                 lambda *given: self.algorithm.serve(*given, unstated),
                 before,
                 self.ranking,

@@ -16,6 +16,7 @@ from clickbandit.live.answers import Operation
 from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.comparison import certainty, freezing, holdouts
 from clickbandit.live.engine import Engine
+from clickbandit.live.export import archived
 from clickbandit.live.requests import (
     Clicks,
     DeleteRequest,
@@ -42,7 +43,7 @@ from clickbandit.live.requests import (
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores import open_store
 from clickbandit.live.stores.contract import Store
-from clickbandit.live.stores.reading import Listing, Reader
+from clickbandit.live.stores.reading import Decision, Listing, Reader
 from clickbandit.live.values import (
     MAX_NAME,
     Event,
@@ -87,7 +88,7 @@ class RankerMethods(ABC):
         self._algorithms = Algorithms()
         policy = self._algorithms.add(settings.policy).name
         self._of_new_queries = QuerySettings(policy, settings.positions, settings.horizon, None)
-        self._store = open_store(store) if isinstance(store, str) else store
+        self._store = archived(open_store(store) if isinstance(store, str) else store, settings.archive)
         self._engine = Engine(
             self._store, self._algorithms, self._of_new_queries, settings, self._load_policies
         )
@@ -253,6 +254,10 @@ class RankerMethods(ABC):
     async def stats(self, *, flush: bool = True) -> Stats:
         """Counts of everything; with `flush` once all that is due has settled."""
         return await self._read(self._stats, flush)
+
+    async def export(self, *, since: int = 0, limit: int = 10_000) -> list[Decision]:
+        """Settled impressions after a mark, about so many at once, all of each mark: go on from the last one's."""
+        return await self._read(lambda reader: reader.decisions(since, limit), False)
 
     async def operations(self) -> Operations:
         """The store's size, what was forgotten, and how late clicks come."""

@@ -81,6 +81,14 @@ class RankerSettings:
     retention: str | float = field(
         default="7d", metadata=about("How long settled impressions and their events are kept.", TIME)
     )
+    archive: str | None = field(
+        default=None,
+        metadata=about(
+            "Folder where settled impressions are kept as Parquet before they are forgotten.",
+            str,
+            metavar="FOLDER",
+        ),
+    )
     patience: str | float = field(
         default="2s",
         metadata=about("How long a list may wait for the store before the given order is served.", TIME),

@@ -4,8 +4,10 @@ What is done with them is in `batch`. An operation that is wrong raises and leav
 policy fails, and then its learner is made anew from the log. Nothing is acknowledged before the engine has committed.
 """
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 from clickbandit.live import records
 from clickbandit.live.comparison import Tally
@@ -20,6 +22,7 @@ from clickbandit.live.stores.contract import (
     ImpressionRow,
     Locked,
     LogRow,
+    OfferRow,
     QueryRow,
     Snapshot,
     Store,
@@ -60,6 +63,7 @@ class Transaction:
         """Impressions that are to be deleted."""
         self._forgotten_users: list[str] = []
         self._compared = Tally()
+        self._offers: dict[int, OfferRow] = {}
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
@@ -86,6 +90,7 @@ class Transaction:
             log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],
             snapshots=snapshots,
             histories=histories,
+            offers=list(self._offers.values()),
             comparisons=self._compared.rows(),
             forgotten=self._forgotten,
             forgotten_users=self._forgotten_users,
@@ -185,6 +190,24 @@ class Transaction:
         if isinstance(record, Start):
             row.learned = row.idle = 0
             row.generation = learner.generation
+
+    def _offer(self, row: QueryRow, items: Sequence[str], request: bytes) -> int:
+        """What a list is chosen from: its id, which a digest of the request decides, and what is to be stored once."""
+        settings = f"{row.id}\0{row.policy}\0{row.positions}\0{row.horizon}\0{self.settings.seed}"
+        digest = blake2b(request + settings.encode(), digest_size=8, person=b"offer").digest()
+        id = int.from_bytes(digest, "little", signed=True)
+        if id not in self._offers:
+            self._offers[id] = OfferRow(
+                id,
+                row.id,
+                json.dumps(items, ensure_ascii=False),
+                row.policy,
+                row.positions,
+                row.horizon,
+                self.settings.seed,
+                self.now,
+            )
+        return id
 
     def _touch(self, impression: ImpressionRow) -> None:
         self._touched[impression.id] = impression

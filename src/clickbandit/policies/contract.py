@@ -155,6 +155,13 @@ class Propensity(Protocol):
     def __call__(self, state: State, ranking: IntArray, memo: FloatArray, out: FloatArray, /) -> None: ...
 
 
+class Prefix(Protocol):
+    """Called right after `rank`: for each position the exact probability, given what was known just before, that the
+    list is the same down to there."""
+
+    def __call__(self, state: State, ranking: IntArray, memo: FloatArray, /) -> FloatArray: ...
+
+
 class Describe(Protocol):
     """What was learned, for people, as values that JSON can hold: see `clickbandit.testing.check_policy`.
 
@@ -200,4 +207,6 @@ class Live(Contract):
     retire: Retire | None = None
     renumber: Renumber | None = None
     """Only for a policy whose memo has numbers of items."""
+    prefix: Prefix | None = None
+    """Only for a policy with propensities whose lists are not groups of equal propensity in random order."""
     teach: Teach | None = None

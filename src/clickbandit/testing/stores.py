@@ -25,9 +25,10 @@ from clickbandit.live.stores.contract import (
     Snapshot,
     Store,
 )
-from clickbandit.live.stores.reading import Listing, Reader, Totals
+from clickbandit.live.stores.reading import Decision, Listing, Reader, Totals
 from clickbandit.live.values import StoreError
 from clickbandit.testing._comparisons import check_comparisons
+from clickbandit.testing._decisions import check_decisions
 
 _NAMES = ("Boots", "boots", 'it\'s 100% "new"?', "ünïcødé 😀", "zebra")
 _MAX_QUERIES = len(_NAMES)
@@ -87,6 +88,7 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_rows(store, filled)
     _check_deletion(store, filled)
     _check_reader(reader, filled)
+    check_decisions(store, reader, filled.queries[0], [i for i in filled.impressions if i.outcome == SETTLED])
     filled = _check_prune(store, filled)
     (one, other), ids = _NAMES[:2], (filled.queries[0].id, filled.queries[1].id)
     check_comparisons(store, reader, (one, other), ids)
@@ -344,8 +346,12 @@ def _check_prune(store: Store, filled: _Filled) -> _Filled:
     _expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
+    kept: list[Decision] = []
+    pruned = store.prune(1006, _NO_LIMIT, kept.extend)
+    _expect(pruned, 4, "rows pruned: two impressions, and two records before a snapshot")
+    settled = [row.id for row in filled.impressions[:6] if row.outcome == SETTLED]
     _expect(
-        store.prune(1006, _NO_LIMIT), 4, "rows pruned: two impressions, and two records before a snapshot"
+        [decision.id for decision in kept], settled, "settled impressions that are kept when they are pruned"
     )
     pending = [row for row in filled.impressions if row.outcome == PENDING]
     _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))

@@ -9,11 +9,13 @@ import msgspec
 
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
+    ExportParameters,
     Forgotten,
     Health,
     Latency,
@@ -45,6 +47,17 @@ _PATIENCE = 2.0
 
 
 JSON = "application/json"
+
+
+class Typed(bytes):
+    """An answer of another content type than its endpoint has."""
+
+    content_type: bytes
+
+    def __new__(cls, body: bytes, content_type: bytes) -> "Typed":
+        made = super().__new__(cls, body)
+        made.content_type = content_type
+        return made
 
 
 @dataclass(frozen=True)
@@ -222,6 +235,14 @@ class Api:
         fallbacks = (await self.ranker.stats(flush=False)).ranked.get("fallback", 0)
         latency = [Latency(*entry) for entry in self.metrics.latency()]
         return Health(latency, requests, refused, failed, fallbacks, operations)
+
+    @endpoint("GET", "/v1/export", content_type="application/x-ndjson")
+    async def export(self, parameters: ExportParameters) -> bytes:
+        """Give settled impressions with how their lists were chosen, from a mark on; nothing if there are no more."""
+        found = await self.ranker.export(since=parameters.since, limit=parameters.limit)
+        if parameters.format == "arrow":
+            return Typed(as_arrow(found), b"application/vnd.apache.arrow.stream")
+        return as_ndjson(found)
 
     @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
     async def stream(self, parameters: StreamParameters) -> bytes:

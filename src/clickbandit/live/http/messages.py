@@ -121,6 +121,21 @@ class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):
     offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="How many to leave out before them.")] = 0
 
 
+class ExportParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Which settled impressions, and how."""
+
+    since: Annotated[
+        int,
+        Meta(ge=0, le=MAX_OFFSET, description="Only those with a higher mark: the last one that you have."),
+    ] = 0
+    limit: Annotated[
+        int, Meta(ge=1, le=100_000, description="About how many at most; those of one mark come together.")
+    ] = 10_000
+    format: Annotated[
+        Literal["ndjson", "arrow"], Meta(description="JSON lines, or a stream of the Arrow IPC format.")
+    ] = "ndjson"
+
+
 class StreamParameters(QueriesParameters, forbid_unknown_fields=True, frozen=True):
     """What the page is looking at."""
 

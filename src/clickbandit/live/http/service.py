@@ -177,7 +177,7 @@ class Service:
             return self._problem(request, error)
         finally:
             self._running -= 1
-        content_type = request.route.content_type
+        content_type = getattr(answer, "content_type", request.route.content_type)
         if isinstance(answer, Stream):
             self.metrics.opened(request.route.endpoint.path)
             unbuffered = (

@@ -14,7 +14,7 @@ Any failure is a `StoreError`; after it the engine rolls back and begins anew, s
 """
 
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zlib import crc32
@@ -22,7 +22,7 @@ from zlib import crc32
 from clickbandit.live.values import Outcome, Source
 
 if TYPE_CHECKING:
-    from clickbandit.live.stores.reading import Reader
+    from clickbandit.live.stores.reading import Decision, Reader
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
 PENDING, SETTLED, VOID = range(3)
@@ -101,6 +101,8 @@ class ImpressionRow:
     """Of impressions that were held out when it was shown; None if it takes no part in the comparison with these."""
     unit: str | None = None
     """Who is compared: None if each impression is for itself, else a user, or "" for one who is not known."""
+    offer: int | None = None
+    """What it was chosen from."""
 
 
 IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
@@ -118,6 +120,20 @@ class EventRow(NamedTuple):
     late: bool
     timestamp: str | None
     """When it happened, by the client's clock."""
+
+
+class OfferRow(NamedTuple):
+    """What lists are chosen from, and with what: the same for many impressions."""
+
+    id: int
+    query: int
+    items: str
+    """The candidates in the given order, as JSON."""
+    policy: str
+    positions: int
+    horizon: int
+    seed: int
+    at: int
 
 
 class ComparisonRow(NamedTuple):
@@ -201,6 +217,8 @@ class Changes:
     snapshots: list[Snapshot] = field(default_factory=list)
     histories: list[tuple[int, bytes]] = field(default_factory=list)
     """Of queries, in the place of those that they had."""
+    offers: list[OfferRow] = field(default_factory=list)
+    """To be there: those that are already are left as they are, but that they are in use."""
     comparisons: list[ComparisonRow] = field(default_factory=list)
     """To be added to those with the same key, each of which is there once at most."""
     forgotten: list[str] = field(default_factory=list)
@@ -269,8 +287,10 @@ class Store(Protocol):
     def rollback(self) -> None:
         """Undo what was not committed; never fails."""
 
-    def prune(self, before: int, limit: int) -> int:
+    def prune(self, before: int, limit: int, keep: "Callable[[list[Decision]], None] | None" = None) -> int:
         """In a transaction of its own, forget at most about `limit` rows from before this time, and say how many.
+
+        All impressions among them that are settled are given to `keep` before, in the order in which they were made.
 
         That is: impressions that are settled or void, and events; of each query all snapshots before the last one
         from before this time, and the log up to that one; and comparisons of days and weeks that began a week before.

@@ -26,6 +26,8 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
+    next_mark: ClassVar[tuple[str, ...]]
+    """Statements that give the impressions of these ids, which were just settled, the next mark."""
     for_update: ClassVar[str] = ""
     """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""
@@ -54,6 +56,10 @@ class Database(ABC):
     @abstractmethod
     def list_of(self, values: Collection[Any]) -> Any:
         """A value for `one_of`."""
+
+    @abstractmethod
+    def last_mark(self) -> int:
+        """The highest mark of impressions that are settled, when none with a lower one can come any more."""
 
     @abstractmethod
     def size(self) -> int:

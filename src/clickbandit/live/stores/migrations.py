@@ -23,7 +23,7 @@ _TYPES = {
         "key": "bigint generated always as identity primary key",
     },
 }
-_COMPARISONS = (
+_TABLES = (
     """create table comparisons (
     number {key}, query {int} not null, length {int} not null, start {int} not null, share {real} not null,
     held_out {bool} not null, by_user {bool} not null, unit text not null, impressions {int} not null,
@@ -32,6 +32,11 @@ _COMPARISONS = (
     "create unique index compared on comparisons (query, length, start, share, held_out, by_user, unit)",
     "create index of_period on comparisons (length, start, by_user)",
     "create index of_unit on comparisons (unit) where unit != ''",
+    """create table offers (
+    id {int} primary key, query {int} not null, items text not null, policy text not null, positions {int} not null,
+    horizon {int} not null, seed {int} not null, at {int} not null
+)""",
+    "create index of_query on offers (query)",
 )
 _FORMER = tuple(f"{arm}{sum_}" for arm in ("treated", "held_out") for sum_ in ("", "_clicks", "_squares"))
 """Of queries: all that was compared, whatever the share, as sums of their own."""
@@ -45,11 +50,16 @@ STEPS: dict[int, tuple[str, ...]] = {
         "alter table impressions add column features {blob}",
         "alter table impressions add column reward double precision",
         "alter table impressions add column unit text",
+        "alter table impressions add column offer bigint",
+        "alter table impressions add column mark bigint",
+        "alter table meta add column mark bigint",
+        "update impressions set mark = 1 where outcome = 1",
+        "create index marked on impressions (mark) where mark is not null",
         "alter table events add column reward double precision",
         "alter table log add column checksum bigint",
         "alter table snapshots add column checksum bigint",
         'create index of_user on impressions ("user") where "user" is not null',
-        *_COMPARISONS,
+        *_TABLES,
         *(
             "insert into comparisons "
             "(query, length, start, share, held_out, by_user, unit, impressions, clicks, squares) "
@@ -63,17 +73,22 @@ STEPS: dict[int, tuple[str, ...]] = {
 """By the version that they start from."""
 _OWN: dict[tuple[str, int], tuple[str, ...]] = {
     ("sqlite", 2): (
+        "update meta set mark = 1",
         *(f"alter table queries drop column {name}" for name in _FORMER),
         "alter table impressions drop column compared",
     ),
-    ("postgresql", 2): ("alter table impressions alter column compared set default false",),
+    ("postgresql", 2): (
+        "alter table impressions alter column compared set default false",
+        "create sequence marks",
+        "select nextval('marks')",
+    ),
 }
 """By the database too."""
 
 
-def comparisons(database: str) -> str:
-    """The statements that make the table of comparisons."""
-    return "".join(f"{step};\n" for step in _filled(_COMPARISONS, database))
+def own_tables(database: str) -> str:
+    """The statements that make the tables that the version before did not have."""
+    return "".join(f"{step};\n" for step in _filled(_TABLES, database))
 
 
 def steps(store: str, version: int | None, database: str) -> list[str]:

@@ -26,9 +26,9 @@ from clickbandit.live.stores.contract import (
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
-from clickbandit.live.stores.migrations import VERSION, comparisons, steps
+from clickbandit.live.stores.migrations import VERSION, own_tables, steps
 from clickbandit.live.stores.sql import SqlStore
-from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
+from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader
 from clickbandit.live.values import StoreError, Unreachable
 
 try:
@@ -39,7 +39,7 @@ except ImportError as error:
     ) from error
 
 _TABLES = f"""
-create table meta (version bigint not null, probed bigint);
+create table meta (version bigint not null, probed bigint, mark bigint);
 insert into meta (version) values ({VERSION});
 
 create table queries (
@@ -54,10 +54,12 @@ create table impressions (
     at bigint not null, expires bigint not null, source bigint not null,
     items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
     clicks bigint not null, "user" text, share double precision, context bytea, features bytea, reward double precision,
-    unit text
+    unit text, offer bigint, mark bigint
 ) with (fillfactor = 70);
 create index due on impressions (expires, number) where outcome = {PENDING};
 create index of_user on impressions ("user") where "user" is not null;
+create index marked on impressions (mark) where mark is not null;
+create sequence marks;
 
 create table events (
     number bigint generated always as identity primary key, key text not null collate "C" unique,
@@ -78,9 +80,19 @@ create index to_prune on snapshots (at) where not base;
 
 create table histories (query bigint primary key, history bytea not null);
 
-{comparisons("postgresql")}
+{own_tables("postgresql")}
 """
-_NAMES = ("meta", "queries", "impressions", "events", "log", "snapshots", "histories", "comparisons")
+_NAMES = (
+    "meta",
+    "queries",
+    "impressions",
+    "events",
+    "log",
+    "snapshots",
+    "histories",
+    "comparisons",
+    "offers",
+)
 
 _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
 _COUNT_AGAIN = 60.0
@@ -103,6 +115,7 @@ class PostgresDatabase(Database):
     one_of = "= any(?)"
     position_of = "strpos"
     is_later = "not base"
+    next_mark = (f"update impressions set mark = (select nextval('marks')) where id {one_of}",)
     for_update = "for update"
     unlocked = "for update of {} skip locked"
 
@@ -147,6 +160,17 @@ class PostgresDatabase(Database):
 
     def list_of(self, values: Collection[Any]) -> list[Any]:
         return list(values)
+
+    def last_mark(self) -> int:
+        """Whoever is settling something ends before the lock is had, and whoever begins later gets a higher mark."""
+        self._reconnect()
+        self.run("begin")
+        try:
+            self.run("lock table impressions in share mode")
+            ((mark,),) = self.rows("select case when is_called then last_value else 0 end from marks")
+        finally:
+            self.roll_back()
+        return int(mark)
 
     def size(self) -> int:
         sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in _NAMES)
@@ -261,6 +285,27 @@ class PostgresStore(SqlStore):
                 super().save(ordered)
         except psycopg.Error as error:
             raise self.database.failure(error) from error
+
+
+def open_database(url: str) -> SqlReader:
+    """Reads a database that others may serve."""
+    try:
+        database = PostgresDatabase(url, reconnects=True)
+    except psycopg.Error as error:
+        raise InputError(f"the PostgreSQL database cannot be read as a store: {error}") from None
+    try:
+        if steps("the PostgreSQL database", database.rows("select version from meta")[0][0], "postgresql"):
+            raise InputError(
+                "the PostgreSQL database has older tables: serve it once, which brings them up to date"
+            )
+    except BaseException as error:
+        database.close()
+        if isinstance(error, StoreError):
+            raise InputError(
+                f"the PostgreSQL database must hold the tables of a ranker, found: {error}"
+            ) from None
+        raise
+    return SqlReader(database)
 
 
 def _connect(url: str) -> "psycopg.Connection[Any]":

@@ -32,6 +32,29 @@ class ArmSums(NamedTuple):
     units: Units
 
 
+class Decision(NamedTuple):
+    """A settled impression with all that is known of how its list was chosen."""
+
+    number: int
+    mark: int
+    """Of the transaction that settled it: later ones have higher marks."""
+    id: str
+    at: int
+    query: str
+    candidates: str | None
+    """As JSON; None of what an earlier version made."""
+    items: str
+    source: int
+    propensities: bytes | None
+    clicks: int
+    reward: float | None
+    user: str | None
+    policy: str
+    positions: int
+    horizon: int
+    seed: int | None
+
+
 class Listing(NamedTuple):
     """Which of the queries, and in which order; ties by name."""
 
@@ -80,6 +103,12 @@ class Reader(Protocol):
         """What is compared in a period, of one query or of all: for each share both arms, or one if the other is empty.
 
         A user is one unit, whatever the number of queries. Impressions without one are units by themselves.
+        """
+
+    def decisions(self, since: int, limit: int) -> list[Decision]:
+        """Settled impressions in the order of their marks, after `since`: about `limit` of them, and of each mark all.
+
+        Whatever is settled later, by any process, has a higher mark than these.
         """
 
     def states(self) -> dict[State, int]:

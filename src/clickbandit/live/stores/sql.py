@@ -11,18 +11,22 @@ from typing import Any
 
 from clickbandit.live.stores.contract import (
     COMPARISON_KEY,
+    DAY,
     IMPRESSION_COLUMNS,
     PENDING,
     QUERY_COLUMNS,
+    SETTLED,
     WEEK,
     Changes,
     ComparisonRow,
     EventRow,
     LogRow,
+    OfferRow,
     Snapshot,
 )
 from clickbandit.live.stores.database import Database, columns, insert
-from clickbandit.live.stores.sql_reader import LOG, SNAPSHOT, SqlReader
+from clickbandit.live.stores.reading import Decision
+from clickbandit.live.stores.sql_reader import DECISION, LOG, SNAPSHOT, SqlReader
 
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
 _query_values = attrgetter(*_CHANGING, "id")
@@ -38,6 +42,10 @@ _COUNTED = ("impressions", "clicks", "squares")
 _ADD_COMPARISON = (
     f"{insert('comparisons', ComparisonRow._fields)} on conflict ({columns(COMPARISON_KEY)}) do update set "
     + ", ".join(f"{name} = comparisons.{name} + excluded.{name}" for name in _COUNTED)
+)
+_ADD_OFFER = (
+    f"{insert('offers', OfferRow._fields)} on conflict (id) do update set at = excluded.at "
+    f"where offers.at < excluded.at - {DAY}"
 )
 _FORGET_LOG = "delete from log where query = ? and number <= ?"
 _SET_HISTORY = f"{_ADD_HISTORY} on conflict (query) do update set history = excluded.history"
@@ -93,6 +101,7 @@ class SqlStore(ABC):
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
             (_ADD_COMPARISON, changes.comparisons),
+            (_ADD_OFFER, changes.offers),
             ("delete from comparisons where unit = ?", [(user,) for user in changes.forgotten_users]),
         )
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
@@ -100,6 +109,9 @@ class SqlStore(ABC):
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
+        settled = [impression.id for impression in changes.touched if impression.outcome == SETTLED]
+        for statement in self.database.next_mark if settled else ():
+            self.database.run(statement, (self.database.list_of(settled),) if "?" in statement else ())
         if changes.forgotten:
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)
@@ -141,15 +153,27 @@ class SqlStore(ABC):
 
     # --- keeping it small -----------------------------------------------------------------------------------
 
-    def prune(self, before: int, limit: int) -> int:
+    def prune(self, before: int, limit: int, keep: Callable[[list[Decision]], None] | None = None) -> int:
         database, gone = self.database, 0
         with self._transaction() as run:
-            for table, condition in (("impressions", f"and outcome != {PENDING}"), ("events", "")):
-                oldest = (
-                    f"select number from {table} order by number limit ? {database.unlocked.format(table)}"
+            oldest = (
+                f"select number, at, outcome from impressions order by number limit ? {database.unlocked}"
+            )
+            rows = database.rows(oldest.format("impressions"), (limit,))
+            over = [number for number, at, outcome in rows if at < before and outcome != PENDING]
+            if keep is not None:
+                kept = f"{DECISION} impressions.number {database.one_of} order by impressions.number"
+                decisions = [Decision(*row) for row in database.rows(kept, (database.list_of(over),))]
+                if decisions:
+                    keep(decisions)
+            if over:
+                gone += run(
+                    f"delete from impressions where number {database.one_of}", (database.list_of(over),)
                 )
-                delete = f"delete from {table} where number in ({oldest}) and at < ? {condition}"
-                gone += run(delete, (limit, before))
+            oldest = f"select number from events order by number limit ? {database.unlocked.format('events')}"
+            gone += run(f"delete from events where number in ({oldest}) and at < ?", (limit, before))
+            unused = "select id from offers where at < ? limit ?"
+            gone += run(f"delete from offers where id in ({unused})", (before - 2 * DAY, limit))
             some = "select number from comparisons where length > 0 and start < ? limit ?"
             gone += run(f"delete from comparisons where number in ({some})", (before - WEEK, limit))
             # once a snapshot is that old its query's log starts from it
@@ -199,7 +223,7 @@ class SqlStore(ABC):
         values = (self.database.list_of(queries),)
         of_queries = f"query {one_of}"
         run(f"delete from events where impression in (select id from impressions where {of_queries})", values)
-        for table in ("impressions", "log", "snapshots", "histories", "comparisons"):
+        for table in ("impressions", "log", "snapshots", "histories", "comparisons", "offers"):
             run(f"delete from {table} where {of_queries}", values)
         run(f"delete from queries where id {one_of}", values)
         self._n_queries -= len(queries)

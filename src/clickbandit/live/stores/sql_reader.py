@@ -8,6 +8,7 @@ from clickbandit.live.stores.contract import (
     FINISHED,
     IMPRESSION_COLUMNS,
     QUERY_COLUMNS,
+    SETTLED,
     SILENT_AFTER,
     STUCK_AFTER,
     SURE,
@@ -17,7 +18,7 @@ from clickbandit.live.stores.contract import (
     Snapshot,
 )
 from clickbandit.live.stores.database import Database, columns
-from clickbandit.live.stores.reading import ArmSums, ClickDelays, Listing, Totals
+from clickbandit.live.stores.reading import ArmSums, ClickDelays, Decision, Listing, Totals
 from clickbandit.live.values import State
 
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
@@ -28,6 +29,13 @@ QUERY = columns(QUERY_COLUMNS)
 IMPRESSION = columns(IMPRESSION_COLUMNS)
 SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? and number"
 LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
+DECISION = f"""
+    select impressions.number, mark, impressions.id, impressions.at, name, offers.items, impressions.items, source,
+        propensities, impressions.clicks, reward, "user", coalesce(offers.policy, queries.policy),
+        coalesce(offers.positions, queries.positions), coalesce(offers.horizon, queries.horizon), seed
+    from impressions join queries on queries.id = impressions.query left join offers on offers.id = offer
+    where outcome = {SETTLED} and"""
+"""Settled impressions as `Decision` has them."""
 _COMPARED = """
     select share, held_out, sum(case when unit = '' then impressions else 1 end), sum(impressions), sum(clicks),
         sum(case when unit = '' then impressions else impressions * impressions end),
@@ -103,6 +111,17 @@ class SqlReader:
             ArmSums(share, bool(held_out), Units(*map(int, sums)))
             for share, held_out, *sums in self._database.rows(_COMPARED.format(one), values)
         ]
+
+    def decisions(self, since: int, limit: int) -> list[Decision]:
+        until = self._database.last_mark()
+        some = "select mark from impressions where mark > ? and mark <= ? order by mark limit ?"
+        row = self._database.row(f"select max(mark) from ({some}) as found", (since, until, limit))
+        if row is None or row[0] is None:
+            return []
+        rows = self._database.rows(
+            f"{DECISION} mark > ? and mark <= ? order by mark, impressions.number", (since, row[0])
+        )
+        return [Decision(*row) for row in rows]
 
     def states(self) -> dict[State, int]:
         return dict(self._database.rows(f"select {STATE}, count(*) from queries group by 1"))

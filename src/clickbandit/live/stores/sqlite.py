@@ -19,13 +19,13 @@ from clickbandit.live.stores.contract import (
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
-from clickbandit.live.stores.migrations import VERSION, comparisons, steps
+from clickbandit.live.stores.migrations import VERSION, own_tables, steps
 from clickbandit.live.stores.sql import SqlStore
-from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
+from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader
 from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
-create table meta (version integer not null, probed integer);
+create table meta (version integer not null, probed integer, mark integer);
 insert into meta (version) values ({VERSION});
 
 create table queries (
@@ -42,10 +42,11 @@ create table impressions (
     number integer primary key, id text not null unique, query integer not null, at integer not null,
     expires integer not null, source integer not null, items text not null,
     body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null,
-    user text, share real, context blob, features blob, reward real, unit text
+    user text, share real, context blob, features blob, reward real, unit text, offer integer, mark integer
 );
 create index due on impressions (expires) where outcome = {PENDING};
 create index of_user on impressions (user) where user is not null;
+create index marked on impressions (mark) where mark is not null;
 
 create table events (
     number integer primary key, key text not null unique, impression text not null, item text not null,
@@ -65,7 +66,7 @@ create index to_prune on snapshots (at) where base = 0;
 
 create table histories (query integer primary key, history blob not null);
 
-{comparisons("sqlite")}
+{own_tables("sqlite")}
 """
 
 _LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
@@ -86,6 +87,10 @@ class SqliteDatabase(Database):
     one_of = "in (select value from json_each(?))"
     position_of = "instr"
     is_later = "base = 0"
+    next_mark = (
+        "update meta set mark = coalesce(mark, 0) + 1",
+        f"update impressions set mark = (select mark from meta) where id {one_of}",
+    )
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
@@ -114,6 +119,9 @@ class SqliteDatabase(Database):
 
     def list_of(self, values: Collection[Any]) -> str:
         return json.dumps(list(values))
+
+    def last_mark(self) -> int:
+        return int(self.rows("select coalesce(mark, 0) from meta")[0][0])
 
     def size(self) -> int:
         (pages,), (page,) = self.rows("pragma page_count")[0], self.rows("pragma page_size")[0]
@@ -220,6 +228,26 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         super().close()
         os.close(self._lock_file)
+
+
+def open_file(path: Path) -> SqlReader:
+    """Reads a file that another process may serve."""
+    if not path.is_file():
+        raise InputError(
+            f"{path} must be the file of a store, found none: name that of clickbandit serve --store"
+        )
+    database = SqliteDatabase(path)
+    try:
+        database.run("pragma query_only = true")
+        tables = database.rows("select name from sqlite_master where name = 'meta'")
+        found = database.rows("select version from meta")[0][0] if tables else None
+        if steps(str(path), found, "sqlite"):
+            raise InputError(
+                f"{path} was written by an earlier version of clickbandit: serve it once, which brings it up to date"
+            )
+    except StoreError as error:
+        raise InputError(f"{path} cannot be read as a store: {error}") from None
+    return SqlReader(database)
 
 
 def _lock(path: Path) -> int:

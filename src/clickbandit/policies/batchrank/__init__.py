@@ -21,7 +21,7 @@ from typing import Literal
 from clickbandit.policies.base import Policy
 from clickbandit.policies.batchrank import experiment, experiment_live
 from clickbandit.policies.batchrank.algorithm import best, rank, update
-from clickbandit.policies.batchrank.describe import describe, propensity
+from clickbandit.policies.batchrank.describe import describe, prefix, propensity
 from clickbandit.policies.batchrank.items import admit, retire
 from clickbandit.policies.batchrank.late import void
 from clickbandit.policies.batchrank.leaps import LEAPS
@@ -29,7 +29,7 @@ from clickbandit.policies.batchrank.state import init, memo_size
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 
 ALGORITHM = Algorithm(init, memo_size, rank, update, best, void)
-LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, prefix=prefix)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,36 @@ def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArra
                     out[k] = (1 - least / length) / (state.size[batch] - least)
 
 
+def prefix(state: State, ranking: IntArray, memo: FloatArray) -> FloatArray:
+    """As `display_batch` draws it: one of the least issued, or one of the others where they leave places."""
+    chances = np.ones(len(ranking))
+    for batch in np.flatnonzero(state.last[: len(ranking)] >= 0).tolist():
+        stop, size = int(state.last[batch]) + 1, int(state.size[batch])
+        fresh = _least(state, batch, ranking, memo)
+        others = size - fresh
+        for k in range(batch, stop):
+            places = max(fresh, stop - k)
+            if size == 1:
+                continue
+            if memo[k] == state.epoch[batch] or others == 0:
+                chances[k] = 1 / places
+                fresh -= 1
+            else:
+                chances[k] = (places - fresh) / places / others
+                others -= 1
+    return np.asarray(np.cumprod(chances), np.float64)
+
+
+def _least(state: State, batch: int, ranking: IntArray, memo: FloatArray) -> int:
+    """How many items of a batch were issued least before the list was made."""
+    places = range(batch, int(state.last[batch]) + 1)
+    counted = sum(bool(memo[k] == state.epoch[batch]) for k in places)
+    if counted == 0:
+        return int(state.size[batch])
+    all_issued = state.issued[ranking[batch]] == state.issued[state.items[state.start[batch]]]
+    return counted + int(state.fresh[batch]) if counted == len(places) and not all_issued else counted
+
+
 def describe(state: State) -> dict[str, Any]:
     batches: list[dict[str, Any]] = []
     for first in np.flatnonzero(state.last >= 0).tolist():
