@@ -168,6 +168,23 @@ def test_a_list_that_cannot_be_is_not_learned_from(damaged, folder):
     assert ranker.stats().damaged > 0
 
 
+@pytest.mark.parametrize("byte", [0, 4, 5, 12, -12, -1])
+def test_a_list_whose_memo_is_damaged_is_settled_and_not_learned_from(damaged, folder, byte):
+    """Of the version, the number of items, the list, the memo and the checksum: each would mislead a kernel."""
+    reopen, expected = damaged
+    ranker = reopen()
+    pending = ranker.rank("shoes", ITEMS)
+    (written,) = read(folder, f"select learning from impressions where id = '{pending.id}'")
+    changed = flipped(written, 8 * (byte % len(written)) + 6)
+    ranker = reopen(("update impressions set learning = ? where id = ?", changed, pending.id))
+    ranker.settle(pending.id)
+    summary = ranker.query("shoes").summary
+    assert (summary.settled, summary.learned) == (expected.summary.settled + 1, expected.summary.learned)
+    assert ranker.stats().damaged == 1
+    learn(ranker, 3)
+    assert ranker.verify("shoes")
+
+
 def test_verifying_keeps_nobody_waiting(damaged, monkeypatch):
     """The log is replayed in slices, between which others read, and beside the lists that are made."""
     reopen, _ = damaged

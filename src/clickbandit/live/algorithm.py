@@ -13,31 +13,9 @@ from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
 from clickbandit.live.kernels import unknown
 from clickbandit.policies.base import Policy, parse_policy
+from clickbandit.policies.possible import impossible
 
 _TRIAL_HORIZON = 1000
-_TRIAL_ITEMS = 11
-
-
-def _fits(value: Any, expected: Any) -> bool:
-    """Whether a value may stand where the first state has `expected`. Rows that are none at first may be added."""
-    if isinstance(expected, np.ndarray):
-        return (
-            isinstance(value, np.ndarray)
-            and value.dtype == expected.dtype
-            and value.ndim == expected.ndim
-            and all(n == m or m == 0 for n, m in zip(value.shape, expected.shape, strict=True))
-        )
-    if isinstance(expected, int | np.integer):
-        return bool(value == expected)
-    return isinstance(value, (type(expected), float))
-
-
-def _is_order(value: Any, n_items: int) -> bool:
-    return (
-        value.shape == (n_items,)
-        and value.dtype.kind == "i"
-        and sorted(value.tolist()) == list(range(n_items))
-    )
 
 
 class Algorithm:
@@ -89,10 +67,11 @@ class Algorithm:
         fresh = self.start(n_items, n_positions, horizon)
         if len(values) != len(fresh):
             raise InputError(f"{self.name}: its state has {len(fresh)} fields now, found {len(values)}")
-        for name, value, expected in zip(fresh._fields, values, fresh, strict=True):
-            if not _fits(value, expected) or (name in self._orders and not _is_order(value, n_items)):
-                raise ValueError(f"{name} of {self.name} cannot be {str(value)[:100]}")
-        return type(fresh)(*values)
+        state = type(fresh)(*values)
+        wrong = impossible(self.policy, state, fresh, n_positions)
+        if wrong is not None:
+            raise ValueError(wrong)
+        return state
 
     @cached_property
     def divides(self) -> bool:
@@ -100,19 +79,6 @@ class Algorithm:
         told = self.describe(self.start(3, 2, _TRIAL_HORIZON)) if self.describe is not None else {}
         return bool({"groups", "settled"} & told.keys()) or any(
             "eliminated" in entry for entry in told.get("items", ())
-        )
-
-    @cached_property
-    def _orders(self) -> frozenset[str]:
-        """The fields that hold every item once."""
-        try:
-            first = self.start(_TRIAL_ITEMS, 2, _TRIAL_HORIZON)
-        except InputError:  # its settings are for a number of items
-            return frozenset()
-        return frozenset(
-            name
-            for name, value in zip(first._fields, first, strict=True)
-            if isinstance(value, np.ndarray) and _is_order(value, _TRIAL_ITEMS)
         )
 
     def warm_up(self) -> None:

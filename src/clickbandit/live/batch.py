@@ -2,7 +2,6 @@
 
 import json
 import logging
-import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from clickbandit.errors import InputError
-from clickbandit.live import records
+from clickbandit.live import learning, records
 from clickbandit.live.chances import read_chances, write_chances
 from clickbandit.live.comparison import compared, is_held_out
 from clickbandit.live.learners import LearnerError
-from clickbandit.live.records import Items, Start
+from clickbandit.live.records import Damaged, Items, Start
 from clickbandit.live.requests import (
     Click,
     Clicks,
@@ -59,9 +58,6 @@ from clickbandit.live.values import (
     Verdict,
 )
 from clickbandit.live.views import summary
-
-_LEARNING = struct.Struct("<IB")
-"""Before the list and the memo of an impression: the version of the learner's items, and how many it shows."""
 
 log = logging.getLogger("clickbandit.live")
 _write = json.JSONEncoder(ensure_ascii=False).encode
@@ -117,7 +113,7 @@ class Batch(Transaction):
                 raise InputError(
                     f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
                 )
-        source, shown, propensities, learning = self._make_list(row, request)
+        source, shown, propensities, to_learn = self._make_list(row, request)
         share, unit = compared(self.settings, request.user)
         impression = ImpressionRow(
             id=request.id,
@@ -128,7 +124,7 @@ class Batch(Transaction):
             items=_write(shown),
             body=request.body,
             propensities=propensities,
-            learning=learning,
+            learning=to_learn,
             user=request.user,
             share=share,
             unit=unit,
@@ -182,12 +178,11 @@ class Batch(Transaction):
         self._append(row, records.RANK)
         ranking = learner.ranking
         names = learner.items
-        head = _LEARNING.pack(learner.version, len(ranking))
         return (
             POLICY,
             [names[item] for item in ranking.tolist()],
             write_chances(learner),
-            head + ranking.astype("<i2").tobytes() + learner.memo.tobytes(),
+            learning.write(learner.version, ranking.astype("<i2").tobytes(), learner.memo.tobytes()),
         )
 
     def _shown(self, impression: ImpressionRow, items: Sequence[str] | None = None) -> Shown:
@@ -281,6 +276,8 @@ class Batch(Transaction):
                 learned = self._teach(row, impression, outcome)
             except LearnerError:
                 log.exception("the impression %s is settled without learning from it", impression.id)
+            except Damaged as error:
+                self.learners.found_damage(row.name, error)
         if learned:
             row.learned += 1
             row.idle = 0
@@ -297,9 +294,7 @@ class Batch(Transaction):
         """Tell the policy what became of a list of its own; whether it learned from that."""
         learner = self.learner(row)
         assert impression.learning is not None
-        version, n = _LEARNING.unpack_from(impression.learning)
-        at = _LEARNING.size
-        ranking, memo = impression.learning[at : at + 2 * n], impression.learning[at + 2 * n :]
+        version, ranking, memo = learning.read(impression.learning)
         complete = True
         if version != learner.version:
             feedback = learner.feedback(version, ranking, memo)
@@ -307,8 +302,9 @@ class Batch(Transaction):
                 return False
             ranking, memo, complete = feedback
         order, remembered = np.frombuffer(ranking, "<i2").astype(np.int64), np.frombuffer(memo).copy()
+        learner.check(order, remembered, complete=complete)
         if outcome == SETTLED and complete:
-            clicks = records.bits(impression.clicks, n)
+            clicks = records.bits(impression.clicks, len(order))
             self._carefully(row, lambda: learner.settle(order, clicks, remembered))
             self._append(row, records.settle(ranking, impression.clicks, memo))
             return True

@@ -138,20 +138,20 @@ class Learner:
             raise Damaged(f"record {self.number + 1} must come next, found {last - len(found) + 1} to {last}")
         for record in found if until is None else found[: until - self.number]:
             if isinstance(record, Settle | Void):
-                self._check(record)
+                self.check(record.ranking, record.memo, complete=isinstance(record, Settle))
             self.apply(record)
 
-    def _check(self, record: Settle | Void) -> None:
-        """Refuse a list that this learner cannot have made: kernels do not check bounds."""
-        lowest = 0 if isinstance(record, Settle) else -1
-        shown = record.ranking.tolist()
+    def check(self, ranking: IntArray, memo: FloatArray, *, complete: bool) -> None:
+        """Refuse a list that this learner cannot have made, for kernels do not check bounds; unless it is complete
+        items that are gone are -1."""
+        shown = ranking.tolist()
         if (
             len(shown) != len(self.ranking)
-            or len(record.memo) != len(self.memo)
-            or min(shown) < lowest
+            or len(memo) != len(self.memo)
+            or min(shown) < (0 if complete else -1)
             or max(shown) >= len(self.items)
         ):
-            raise Damaged(f"record {self.number + 1} has a list of {shown} among {len(self.items)} items")
+            raise Damaged(f"there cannot be a list of {shown} among {len(self.items)} items")
 
     def rank(self, draws: int = 0) -> None:
         """Make a list: `ranking`, `memo`, `chances` and `estimate` are its own until the next one.

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from clickbandit.compiling.kernel import IntArray, slow_path
+from clickbandit.compiling.kernel import IntArray, interpreted, slow_path
+from clickbandit.policies.possible import within
 
 BELOW = -1
 """Stands for the block of the items below position K, of which nothing is learned."""
@@ -54,6 +55,21 @@ def _place(place: int, name: int, most: int, items: IntArray, block: IntArray, a
             block[item] = name
             place += 1
     return place
+
+
+def is_peeled(
+    beats: IntArray, beaten: IntArray, n_positions: int, items: IntArray, block: IntArray, end: IntArray
+) -> bool:
+    """Whether these blocks are those of this relation; the items of a block may be in any order."""
+    if not (within(beats, 0, 2) and np.array_equal(beaten, beats.sum(axis=0))):
+        return False
+    expected, of_item, ends, ahead = np.zeros((4, len(items)), np.int64)
+    interpreted(peel)(beats, beaten, n_positions, expected, of_item, ends, ahead)
+    return (
+        np.array_equal(block, of_item)
+        and np.array_equal(end[:n_positions], ends[:n_positions])
+        and np.array_equal(block[items], block[expected])
+    )
 
 
 def best_of_blocks(block: IntArray, wins: IntArray, ranking: IntArray) -> None:

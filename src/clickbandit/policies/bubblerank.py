@@ -33,6 +33,7 @@ from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.possible import is_order, like, within
 from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -235,6 +236,19 @@ def describe(state: State) -> dict[str, Any]:
     return {"items": [{"item": item} for item in range(len(items))], "groups": groups + others}
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    n_items = len(state.items)
+    return (
+        like(state, fresh)
+        and is_order(state.items, n_items)
+        and within(state.better, 0, 2)
+        and within(state.challengers, 0, n_items - state.n_positions + 1)
+    )
+
+
 @dataclass(frozen=True)
 class BubbleRank(Policy):
     """BubbleRank: from a base list to a better one, safely.
@@ -249,7 +263,7 @@ class BubbleRank(Policy):
     title = "BubbleRank"
     colour = "green dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=possible)
 
     base: str = ""
     """The list to start from, as item numbers from 0 with slashes (2/0/1), the others behind in their order; without

@@ -32,6 +32,7 @@ from clickbandit.policies.cascading import (
     describe_items,
     examined,
     look_first,
+    possible,
     prime,
     propensity,
     put_highest,
@@ -180,7 +181,7 @@ class CascadeDUCB(CascadingPolicy):
     title = "CascadeDUCB"
     colour = "black dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, possible=possible)
 
     discount: float = 0.0
     """What an observation counts one list later, below 1; 0 stands for 1 - 1 / (4 sqrt T)."""

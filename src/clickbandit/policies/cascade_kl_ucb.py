@@ -27,6 +27,7 @@ from clickbandit.policies.cascading import (
     examined,
     first_propensity,
     look_first,
+    possible,
     prime,
     tie_propensity,
 )
@@ -206,7 +207,7 @@ class CascadeKLUCB(CascadingPolicy):
     title = "CascadeKL-UCB"
     colour = "blue"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, possible=possible)
 
     budget: Literal["log t + 3 log log t", "log t"] = "log t + 3 log log t"
     """The budget of the bounds: as in the algorithm's paper, or as in the runs of Zoghi et al. 2017."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.errors import InputError
+from clickbandit.policies import cascading
 from clickbandit.policies.cascading import (
     FEEDBACK,
     CascadingPolicy,
@@ -36,6 +37,7 @@ from clickbandit.policies.cascading import (
 )
 from clickbandit.policies.common import check_exploration
 from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.possible import within
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -150,6 +152,18 @@ def describe(state: State) -> dict[str, Any]:
     return describe_around(state, lambda share, n: interpreted(radius)(n, budget))
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Every list in the window is of items that there are."""
+    return (
+        cascading.possible(state, fresh)
+        and within(state.looks, 0, state.seen.shape[1] + 1)
+        and within(state.seen, 0, 2 * len(state.order))
+    )
+
+
 @dataclass(frozen=True)
 class CascadeSWUCB(CascadingPolicy):
     """Cascading bandits for users who change: only the last lists count.
@@ -162,7 +176,7 @@ class CascadeSWUCB(CascadingPolicy):
     title = "CascadeSWUCB"
     colour = "black dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=possible)
 
     window: int = 0
     """How many lists are remembered; 0 stands for 2 sqrt(T log T), rounded up."""

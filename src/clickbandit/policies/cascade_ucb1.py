@@ -61,5 +61,9 @@ class CascadeUCB1(CascadingPolicy):
     colour = "lilac"
     algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
     live = Live(
-        propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
+        propensity=cascading.propensity,
+        describe=describe,
+        admit=cascading.admit,
+        retire=cascading.retire,
+        possible=cascading.possible,
     )

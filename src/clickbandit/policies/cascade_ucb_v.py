@@ -69,7 +69,11 @@ class CascadeUCBV(CascadingPolicy):
     colour = "lilac dashed"
     algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
     live = Live(
-        propensity=cascading.propensity, describe=describe, admit=cascading.admit, retire=cascading.retire
+        propensity=cascading.propensity,
+        describe=describe,
+        admit=cascading.admit,
+        retire=cascading.retire,
+        possible=cascading.possible,
     )
 
     exploration: float = 2.0

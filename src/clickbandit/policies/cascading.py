@@ -17,6 +17,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import draw_index, pseudo_counts, sort_by_decreasing
 from clickbandit.policies.items import NUMBERS, by_item
+from clickbandit.policies.possible import like, within
 from clickbandit.priors import Prior
 
 FIRST, LAST, FULL = 0, 1, 2
@@ -291,6 +292,14 @@ def count(
 # --- items that come and go ---------------------------------------------------------------------------------
 
 admit, retire = by_item(observed=0, clicks=0, value=0.0, order=NUMBERS)
+
+
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: Any, fresh: Any) -> bool:
+    """The first steps each put the item in front that has their number."""
+    return like(state, fresh) and within(state.step, 0)
 
 
 # --- what is learned ----------------------------------------------------------------------------------------

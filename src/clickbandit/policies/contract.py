@@ -196,6 +196,13 @@ class Teach(Protocol):
     def __call__(self, state: State, /) -> Lesson: ...
 
 
+class Possible(Protocol):
+    """Whether a state that was stored can be one, as far as kernels use it to point into arrays; its fields have the
+    types of a fresh one's. See `clickbandit.policies.possible`, which has the parts to make it of."""
+
+    def __call__(self, state: State, fresh: State, /) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Live(Contract):
     """What the live ranker uses of a policy, as far as it is there."""
@@ -210,3 +217,6 @@ class Live(Contract):
     prefix: Prefix | None = None
     """Only for a policy with propensities whose lists are not groups of equal propensity in random order."""
     teach: Teach | None = None
+    possible: Possible | None = None
+    """Without this the shapes of a fresh state are enough: for a policy whose state points into arrays only by orders
+    of all items."""

@@ -19,12 +19,13 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
-from clickbandit.policies import cascade_kl_ucb
+from clickbandit.policies import cascade_kl_ucb, cascading
 from clickbandit.policies.base import Policy
 from clickbandit.policies.cascade_kl_ucb import describe, propensity, update
 from clickbandit.policies.cascade_kl_ucb import rank as rank_from_the_top
 from clickbandit.policies.cascading import most_clicked, prime
 from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.possible import unchanged
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -93,6 +94,10 @@ def best(state: State, ranking: IntArray) -> None:
     ranking[state.place] = highest
 
 
+def possible(state: State, fresh: State) -> bool:
+    return cascading.possible(state, fresh) and unchanged(state, fresh, "place")
+
+
 @dataclass(frozen=True)
 class DCMKLUCB(Policy):
     """Dependent click model bandits with KL bounds.
@@ -106,7 +111,11 @@ class DCMKLUCB(Policy):
     colour = "blue dash-dotted"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
     live = Live(
-        propensity=propensity, describe=describe, admit=cascade_kl_ucb.admit, retire=cascade_kl_ucb.retire
+        propensity=propensity,
+        describe=describe,
+        admit=cascade_kl_ucb.admit,
+        retire=cascade_kl_ucb.retire,
+        possible=possible,
     )
 
     termination: str = ""

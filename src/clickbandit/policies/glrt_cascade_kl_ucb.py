@@ -28,6 +28,7 @@ import numpy as np
 from clickbandit.bounds import kl
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.errors import InputError
+from clickbandit.policies import cascading
 from clickbandit.policies.bounds_on_demand import look
 from clickbandit.policies.cascade_kl_ucb import describe, highest_propensity, show_highest
 from clickbandit.policies.cascading import (
@@ -40,6 +41,7 @@ from clickbandit.policies.cascading import (
 )
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
+from clickbandit.policies.possible import MOST, within
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -239,6 +241,17 @@ admit, retire = by_item(
 )
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    return (
+        cascading.possible(state, fresh)
+        and within(state.filled, 0, SAME_SIZE + 1)
+        and len(state.order) / MOST < state.exploration <= MAX_EXPLORATION
+    )
+
+
 @dataclass(frozen=True)
 class GLRTCascadeKLUCB(CascadingPolicy):
     """Cascading bandits with KL bounds that start afresh when users change.
@@ -251,7 +264,7 @@ class GLRTCascadeKLUCB(CascadingPolicy):
     title = "GLRT-CascadeKL-UCB"
     colour = "blue dashed"
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, possible=possible)
 
     exploration: float = 0.0
     """p, the share of lists that put an item in front to see whether it has changed, at most a half; 0 stands for

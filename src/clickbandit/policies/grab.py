@@ -31,6 +31,7 @@ from clickbandit.policies.assignment import FREE, assign, best_exchange
 from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
+from clickbandit.policies.possible import is_order, like, within
 from clickbandit.policies.tangents import compute_bound, forget_bound
 from clickbandit.priors import Prior
 
@@ -288,6 +289,24 @@ def describe(state: State) -> dict[str, Any]:
     }
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Every position has an item of its own, which knows that it stands there."""
+    n_items, n_positions = fresh.mean.shape
+    if not (like(state, fresh) and within(state.leader, 0, n_items) and is_order(state.order, n_positions)):
+        return False
+    position = np.full(n_items, FREE)
+    position[state.leader] = np.arange(n_positions)
+    return (
+        np.array_equal(position, state.position)
+        and len(set(state.leader.tolist())) == n_positions
+        and within(state.highest, -1, n_positions - 1 + n_items)
+        and within(state.chain, FREE, n_items)
+    )
+
+
 @dataclass(frozen=True)
 class GRAB(Policy):
     """GRAB: the best assignment so far, and its neighbours.
@@ -302,4 +321,4 @@ class GRAB(Policy):
     title = "GRAB"
     colour = "purple dashed"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=possible)

@@ -18,6 +18,7 @@ from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import pseudo_counts
 from clickbandit.policies.contract import State
+from clickbandit.policies.possible import like, unchanged
 from clickbandit.priors import Prior
 
 # --- what the policies are told -----------------------------------------------------------------------------
@@ -151,3 +152,8 @@ def describe_items(state: State, high: FloatArray | None = None) -> list[dict[st
             row["high"] = min(1.0, float(high[item]))
         rows.append(row)
     return rows
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Nothing changes what was told of the positions."""
+    return like(state, fresh) and unchanged(state, fresh, "examination", "places")

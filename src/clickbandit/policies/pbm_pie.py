@@ -169,4 +169,4 @@ class PBMPIE(BoundedPBMPolicy):
     title = "PBM-PIE"
     colour = "clay dotted"
     algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=prime)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=pbm.possible)

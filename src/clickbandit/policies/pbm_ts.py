@@ -30,6 +30,7 @@ from clickbandit.policies.common import sort_by_decreasing
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.pbm import PBMPolicy, describe_items, first_seen, learn, show
 from clickbandit.policies.pbm_likelihood import likeliest, log_likelihood
+from clickbandit.policies.possible import within
 from clickbandit.policies.sampling import draw_beta
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -136,6 +137,13 @@ def find_peak(state: State, item: int) -> None:
     state.peak[item] = log_likelihood(clicks, displays, state.examination, main, state.likeliest[item])
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    return pbm.possible(state, fresh) and within(state.main, 0, len(state.places))
+
+
 @dataclass(frozen=True)
 class PBMTS(PBMPolicy):
     """Thompson sampling in the position-based model with a known examination.
@@ -150,4 +158,4 @@ class PBMTS(PBMPolicy):
     title = "PBM-TS"
     colour = "clay dashed"
     algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=pbm.prime)
-    live = Live(describe=describe)
+    live = Live(describe=describe, possible=possible)

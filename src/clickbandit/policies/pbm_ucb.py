@@ -124,4 +124,4 @@ class PBMUCB(BoundedPBMPolicy):
     title = "PBM-UCB"
     colour = "clay"
     algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=prime)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=pbm.possible)

@@ -32,6 +32,7 @@ from clickbandit.bounds import interval
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.errors import InputError
 from clickbandit.policies.common import draw_index, sort_by_decreasing
+from clickbandit.policies.possible import like, within
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -266,3 +267,23 @@ def void(state: State, ranking: IntArray, memo: FloatArray) -> None:
         line = int(memo[1])
         state.issued[line] -= 1
         state.next_line[0] = min(state.next_line[0], line)
+
+
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Lines stand in for themselves, or rows for rows and columns for columns that do."""
+    n_items, n_lines = len(state.order), len(state.issued)
+    stands_in = state.stands_in
+    ends = np.array([n_items, n_lines - n_items])
+    return (
+        like(state, fresh)
+        and within(stands_in[:n_items], 0, n_items)
+        and within(stands_in[n_items:], n_items, n_lines)
+        and np.array_equal(stands_in[stands_in], stands_in)
+        and within(state.leaders, 0)
+        and within(state.drawn, 0)
+        and bool((state.leaders < ends).all() and (state.drawn < ends).all())
+        and within(state.next_line, 0, n_lines + 1)
+    )

@@ -16,7 +16,17 @@ from dataclasses import dataclass
 
 from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.rank1 import State, best, describe, memo_size, rank, start, update, void
+from clickbandit.policies.rank1 import (
+    State,
+    best,
+    describe,
+    memo_size,
+    possible,
+    rank,
+    start,
+    update,
+    void,
+)
 
 __all__ = ["Rank1Elim", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
 
@@ -40,4 +50,4 @@ class Rank1Elim(Policy):
     title = "Rank1Elim"
     colour = "purple dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best, void)
-    live = Live(describe=describe)
+    live = Live(describe=describe, possible=possible)

@@ -11,6 +11,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.items import renumber_drawn
+from clickbandit.policies.possible import like, within
 
 
 def memo_size(n_items: int, n_positions: int) -> int:
@@ -72,3 +73,8 @@ def describe_learners(observed: Any, clicked: Any) -> dict[str, Any]:
     """
     pairs = zip(observed.sum(axis=0).tolist(), clicked.sum(axis=0).tolist(), strict=True)
     return {"items": [{"item": item, "observed": n, "clicks": c} for item, (n, c) in enumerate(pairs)]}
+
+
+def possible(state: Any, fresh: Any) -> bool:
+    """No item was put in a list that is still to come, or there would be too few for it."""
+    return like(state, fresh) and within(state.step, 0) and within(state.in_list, 0, int(state.step[0]) + 1)

@@ -20,7 +20,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kern
 from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import by_item, renumber_drawn
-from clickbandit.policies.ranked import earned, favourites, show
+from clickbandit.policies.ranked import earned, favourites, possible, show
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class RankedExp3(Policy):
     title = "RankedExp3"
     colour = "gray"
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber, possible=possible)
 
     mixing: bool = False
     """Whether a share of the draws is uniform, as in Auer et al.; the paper's runs had none."""

@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies import ranked
 from clickbandit.policies.base import Policy
 from clickbandit.policies.bounds_on_demand import compare, look
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
+from clickbandit.policies.possible import within
 from clickbandit.policies.ranked import describe_learners, earned, favourites, memo_size, shares, show
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -140,6 +142,14 @@ def by_learner(state: State) -> tuple[IntArray, IntArray]:
     return state.observed.reshape(shape), state.clicks.reshape(shape)
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Each learner drew one of its own arms."""
+    return ranked.possible(state, fresh) and within(state.leader - fresh.leader, 0, len(state.in_list))
+
+
 @dataclass(frozen=True)
 class RankedKLUCB(Policy):
     """Ranked bandits with KL-UCB.
@@ -152,4 +162,4 @@ class RankedKLUCB(Policy):
     title = "RankedKL-UCB"
     colour = "gray dash-dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe)
+    live = Live(describe=describe, possible=possible)

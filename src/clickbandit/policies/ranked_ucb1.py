@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
+from clickbandit.policies import ranked
 from clickbandit.policies.base import Policy
 from clickbandit.policies.common import check_exploration, draw_index
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import by_item
+from clickbandit.policies.possible import within
 from clickbandit.policies.ranked import (
     describe_learners,
     earned,
@@ -139,6 +141,18 @@ def describe(state: State) -> dict[str, Any]:
 admit, retire = by_item(observed=0, clicks=0, share=math.inf, width=0.0, in_list=0)
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Some item has an index, whatever comes."""
+    return (
+        ranked.possible(state, fresh)
+        and all(within(values, 0, math.inf) for values in (state.observed, state.clicks, state.width))
+        and not (state.share < 0).any()
+    )
+
+
 @dataclass(frozen=True)
 class RankedUCB1(Policy):
     """Ranked bandits with UCB1.
@@ -151,7 +165,7 @@ class RankedUCB1(Policy):
     title = "RankedUCB1"
     colour = "gray dotted"
     algorithm = Algorithm(init, memo_size, rank, update, best)
-    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber)
+    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber, possible=possible)
 
     exploration: float = 0.51
     """How wide the bounds are: the factor of log t / n under the root."""

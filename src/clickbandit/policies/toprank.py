@@ -23,9 +23,10 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.base import Policy
-from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, peel
+from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, is_peeled, peel
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Leaps, Live
+from clickbandit.policies.possible import like
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -292,6 +293,14 @@ def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
     return blocks
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    blocks = state.items, state.block, state.end
+    return like(state, fresh) and is_peeled(state.beats, state.beaten, state.n_positions, *blocks)
+
+
 @dataclass(frozen=True)
 class TopRank(Policy):
     """TopRank: a relation between items, from clicks on both.
@@ -307,4 +316,11 @@ class TopRank(Policy):
     colour = "green"
     algorithm = Algorithm(init, memo_size, rank, update, best)
     leaps = Leaps(quiet, batches, member, absorb, test, in_pairs=True)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, renumber=renumber)
+    live = Live(
+        propensity=propensity,
+        describe=describe,
+        admit=admit,
+        retire=retire,
+        renumber=renumber,
+        possible=possible,
+    )

@@ -55,4 +55,9 @@ class TSCascade(CascadingPolicy):
     title = "TS-Cascade"
     colour = "lilac dotted"
     algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
-    live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)
+    live = Live(
+        describe=describe,
+        admit=cascading.admit,
+        retire=cascading.retire,
+        possible=cascading.possible,
+    )

@@ -29,10 +29,11 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.base import Policy
-from clickbandit.policies.blocks import best_of_blocks, describe_blocks, peel
+from clickbandit.policies.blocks import best_of_blocks, describe_blocks, is_peeled, peel
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
+from clickbandit.policies.possible import like, within
 from clickbandit.policies.tangents import compute_bound, forget_bound
 from clickbandit.priors import Prior
 
@@ -273,6 +274,18 @@ def describe(state: State) -> dict[str, Any]:
     }
 
 
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    parts = state.items, state.part, state.end
+    return (
+        like(state, fresh)
+        and is_peeled(state.leads, state.led, state.n_positions, *parts)
+        and within(state.highest, 0, len(state.items))
+    )
+
+
 @dataclass(frozen=True)
 class UniRank(Policy):
     """UniRank: the best partition so far, and those a step away from it.
@@ -287,4 +300,4 @@ class UniRank(Policy):
     title = "UniRank"
     colour = "purple"
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe)
+    live = Live(propensity=propensity, describe=describe, possible=possible)

@@ -1,4 +1,4 @@
-"""What the optional functions of a policy must keep: `propensity`, `describe`, `admit` and `retire`."""
+"""What the optional functions of a policy must keep: `propensity`, `describe`, `admit`, `retire` and `possible`."""
 
 import json
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
+from clickbandit.policies.possible import impossible
 from clickbandit.policies.propensities import copy_of
 from clickbandit.priors import Prior
 from clickbandit.simulation.run import Problem, Run
@@ -182,6 +183,22 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
         )
 
 
+def check_possible(problem: Problem, where: str) -> None:
+    """A live ranker would load each of the states that the policy comes to."""
+    if problem.policy.needs:  # which it cannot tell it
+        return
+    for session in _sessions(problem, where):
+        _check_possible(problem, session.state, problem.model.n_items, where)
+
+
+def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> None:
+    fresh = problem.policy.start(n_items, problem.positions, horizon=problem.horizon)
+    wrong = impossible(problem.policy, state, fresh, problem.positions)
+    assert wrong is None, (
+        f"{where}: possible must be true of every state that the policy comes to, found {wrong}"
+    )
+
+
 class _Waiting:
     """An impression whose feedback is still to come, while items come and go."""
 
@@ -220,6 +237,7 @@ def check_items(problem: Problem, where: str) -> None:
         assert _kinds(state) == kinds, (
             f"{where}: admit and retire must keep the types of the state, found {_kinds(state)}, expected {kinds}"
         )
+        _check_possible(problem, state, n_items, where)
         ranking = np.full(n_positions, -1)
         memo = np.full(algorithm.memo_size(n_items, n_positions), np.nan)
         rank(state, rng, ranking, memo)

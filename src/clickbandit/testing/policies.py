@@ -7,7 +7,13 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
-from clickbandit.testing._optional import check_describe, check_items, check_prime, check_propensity
+from clickbandit.testing._optional import (
+    check_describe,
+    check_items,
+    check_possible,
+    check_prime,
+    check_propensity,
+)
 from clickbandit.testing._session import Session
 from clickbandit.testing.click_models import LEVEL, chi_square
 
@@ -23,7 +29,8 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     memo is written; the same seed gives the same lists, compiled and interpreted; a saved run continues bit for
     bit; and it goes on with feedback that is late, out of order, lost or void, learning from its arguments alone.
     Of the optional functions, `propensity` gives the frequencies of many lists (chi-square at level 1e-6, fixed seed),
-    `describe` can be written as JSON and is true of the lists to come, and `admit` and `retire` let items come and go.
+    `describe` can be written as JSON and is true of the lists to come, `admit` and `retire` let items come and go, and
+    `possible` is true of all these states, so that a live ranker loads them.
     After `prime` the best list has the prior's first items, in the numbers of the run.
     In simulations, which number the items by chance, the first list has every item as often as any other at each
     position, unless the policy is told about items; then it is told in the numbers of the run.
@@ -44,6 +51,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         _check_feedback(problem, where)
         _check_saving(problem, where)
         check_describe(problem, where)
+        check_possible(problem, where)
         check_items(problem, where)
         check_prime(problem, where)
         if n_positions == min(3, users.n_items) or model is not None:  # what takes long, on the small ones

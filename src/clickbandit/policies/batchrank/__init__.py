@@ -25,11 +25,18 @@ from clickbandit.policies.batchrank.describe import describe, prefix, propensity
 from clickbandit.policies.batchrank.items import admit, retire
 from clickbandit.policies.batchrank.late import void
 from clickbandit.policies.batchrank.leaps import LEAPS
-from clickbandit.policies.batchrank.state import init, memo_size
+from clickbandit.policies.batchrank.state import init, memo_size, possible
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 
 ALGORITHM = Algorithm(init, memo_size, rank, update, best, void)
-LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, prefix=prefix)
+LIVE = Live(
+    propensity=propensity,
+    describe=describe,
+    admit=admit,
+    retire=retire,
+    prefix=prefix,
+    possible=possible,
+)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from clickbandit.policies.batchrank.experiment import State, climb, make_batch, 
 from clickbandit.policies.batchrank.items import fade, with_new_items, without_item
 from clickbandit.policies.batchrank.state import NEVER
 from clickbandit.policies.contract import Leaps, Live
+from clickbandit.policies.possible import like
 
 
 @kernel
@@ -79,6 +80,19 @@ def retire(state: State, item: int) -> State:
     return state
 
 
+def possible(state: State, fresh: State) -> bool:
+    """Batches follow each other, down to the last position at least."""
+    start = 0
+    while start < state.n_positions and like(state, fresh):
+        end = int(state.end[start])
+        if not (start < end <= len(state.items) and (state.batch[start:end] == start).all()):
+            return False
+        if start == 0 and state.newcomer[state.items[:end]].any():
+            return False  # or they would climb to a batch above the first
+        start = end
+    return start >= state.n_positions
+
+
 # --- leaps over steps that cannot change the batches --------------------------------------------------------
 
 
@@ -123,4 +137,4 @@ def absorb(state: State, observed: IntArray, clicked: IntArray, together: IntArr
 
 
 LEAPS = Leaps(quiet, batches, member, absorb, test)
-LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+LIVE = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, possible=possible)

@@ -7,6 +7,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, slow_path
 from clickbandit.errors import InputError
+from clickbandit.policies.possible import like, within
 
 NOT_COUNTED = -1.0
 """Stands in the memo for a position whose item was only shown to fill the list."""
@@ -150,3 +151,25 @@ def open_stage(state: State, batch: int, stage: int) -> None:
         state.observed[item] = 0
         state.clicks[item] = 0
     state.fresh[batch] = state.size[batch]
+
+
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """Batches cover the positions, and each has a run of items, at least one for each of its positions."""
+    if not (like(state, fresh) and within(state.stage, 0, MAX_STAGES)):
+        return False
+    position, place = 0, 0
+    while position < len(state.last):
+        last, start, size = (int(of[position]) for of in (state.last, state.start, state.size))
+        fits = last < len(state.last) and place <= start and 0 < last + 1 - position <= size
+        if not (
+            fits and start + size <= len(state.items) and within(state.last[position + 1 : last + 1], -1, 0)
+        ):
+            return False
+        if not 0 <= state.fresh[position] <= size:
+            return False
+        position, place = last + 1, start + size
+    first = state.items[state.start[0] : state.start[0] + state.size[0]]
+    return not state.newcomer[first].any()  # or they would climb to a batch above the first

@@ -29,7 +29,7 @@ from clickbandit.policies.base import Policy
 from clickbandit.policies.click_ts.algorithm import best, rank, update
 from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.click_ts.guard import renumber
-from clickbandit.policies.click_ts.items import admit, retire
+from clickbandit.policies.click_ts.items import admit, possible, retire
 from clickbandit.policies.click_ts.lesson import teach
 from clickbandit.policies.click_ts.prior import prime
 from clickbandit.policies.click_ts.state import check_memory, init, memo_size
@@ -60,7 +60,14 @@ class ClickTS(Policy):
     for goal=attraction, and up to 200 items."""
 
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime, any_list=True)
-    live = Live(describe=describe, admit=admit, retire=retire, renumber=renumber, teach=teach)
+    live = Live(
+        describe=describe,
+        admit=admit,
+        retire=retire,
+        renumber=renumber,
+        teach=teach,
+        possible=possible,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,9 +18,10 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.policies.click_ts.cells import has_carry
 from clickbandit.policies.click_ts.fit import highest
-from clickbandit.policies.click_ts.prior import EXCEPTION
+from clickbandit.policies.click_ts.prior import EXCEPTION, N_LEVELS, N_ROWS
 from clickbandit.policies.click_ts.state import MAX_GUARDED, PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
 from clickbandit.policies.items import with_new_numbers, without_number
+from clickbandit.policies.possible import like, unchanged, within
 
 _BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
 _OF_PRIOR = ("shape", "rate", "clicked", "unclicked")
@@ -216,3 +217,42 @@ def _without_row(factor: FloatArray, p: int) -> FloatArray:
     rows = np.delete(np.tril(factor), p, axis=0)
     upper = np.asarray(np.linalg.qr(rows.T, mode="r"), np.float64)
     return (upper * np.sign(np.diag(upper))[:, None]).T.copy()
+
+
+# --- what was stored ----------------------------------------------------------------------------------------
+
+
+def possible(state: State, fresh: State) -> bool:
+    """As a fresh one of its form: few items may share cells since there were more, which then had no guard either."""
+    n_items, n_free = len(fresh.clicks), len(state.x)
+    gone = len(state.gone_slope)
+    if gone not in (0, n_free):
+        return False
+    if len(state.after) < len(fresh.after):
+        fresh = _sharing(fresh)
+    wins = state.wins if len(state.wins) == 0 else fresh.wins
+    fresh = fresh._replace(wins=wins, gone_slope=np.zeros(gone), gone_precision=np.zeros((gone, gone)))
+    if len(state.weight) > 0:  # it started from a prior
+        told = {"expected": n_items, "strength": n_items, "weight": N_ROWS, "slab": (N_LEVELS, n_items)}
+        fresh = fresh._replace(**{name: np.zeros(shape) for name, shape in told.items()})
+    lists = state.last
+    return (
+        like(state, fresh)
+        and unchanged(state, fresh, "cell", "share")
+        and (within(lists, -1, 0) or (within(lists, 0, n_items) and len(set(lists.tolist())) == len(lists)))
+    )
+
+
+def _sharing(fresh: State) -> State:
+    """A fresh state of as many items in the large form."""
+    n_items, n_positions = len(fresh.clicks), len(fresh.look)
+    many = n_items
+    while has_carry(many, n_positions):
+        many += 1
+    large = init(
+        many, n_positions, horizon=0, goal="clicks" if fresh.for_clicks else "attraction", memory=fresh.memory
+    )
+    kept: dict[str, Any] = {
+        name: getattr(large, name)[:n_items] for name in (*_BY_ITEM, *_OF_PRIOR, "carried", "order")
+    }
+    return large._replace(**kept, wins=fresh.wins)

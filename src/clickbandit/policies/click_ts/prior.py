@@ -32,6 +32,7 @@ LEVELS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 """f: how attractive the items are on the whole, against what the prior says."""
 LEVEL_PRIOR = (0.05, 0.1, 0.2, 0.45, 0.2)
 N_LEVELS = 5
+N_ROWS = 2 * N_LEVELS + 1
 TRUST, FLAT, NONE = 0.95, 0.04, 0.01
 """How probably the prior is right but for its level, says nothing but the level, and not even that."""
 EXCEPTION = 0.005

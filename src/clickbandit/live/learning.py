@@ -1,0 +1,43 @@
+"""What is kept with an impression so that its clicks can be learned from: the list and the memo, as bytes.
+
+The version of the learner's items and how many the list has, the list as 16-bit numbers, the memo, and a checksum: a
+memo with a flipped bit would lead a policy's kernels out of their arrays. Earlier versions wrote no checksum.
+"""
+
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+from clickbandit.live.records import Damaged
+
+_HEAD = struct.Struct("<IB")
+_SUM = struct.Struct("<I")
+
+
+class Learning(NamedTuple):
+    """What a list was made with."""
+
+    version: int
+    ranking: bytes
+    memo: bytes
+
+
+def write(version: int, ranking: bytes, memo: bytes) -> bytes:
+    written = _HEAD.pack(version, len(ranking) // 2) + ranking + memo
+    return written + _SUM.pack(crc32(written))
+
+
+def read(written: bytes) -> Learning:
+    """As it was written, or a `Damaged`.
+
+    >>> read(write(3, bytes(4), bytes(8)))
+    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
+    """
+    version, n = _HEAD.unpack_from(written)
+    at = _HEAD.size + 2 * n
+    end = len(written)
+    if (end - at) % 8:
+        end -= _SUM.size
+        if _SUM.unpack_from(written, end) != (crc32(written[:end]),):
+            raise Damaged("what was kept of a list is not what was written")
+    return Learning(version, written[_HEAD.size : at], written[at:end])
