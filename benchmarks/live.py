@@ -84,14 +84,14 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
     for name, work in (("ranks with their clicks", load.rank_and_click), ("clicks alone", load.click)):
         if work == load.click:
             seconds = min(seconds, RETENTION / 2)  # after that its impressions are pruned
-        await _run(connections, work, WARM_UP)
+        await drive(connections, work, WARM_UP)
         load.reset()
-        cpu, memory, started = _cpu(pid), [resident(pid)], time.perf_counter()
+        cpu, memory, started = cpu_seconds(pid), [resident(pid)], time.perf_counter()
         for _ in range(_SAMPLES):
-            await _run(connections, work, seconds / _SAMPLES)
+            await drive(connections, work, seconds / _SAMPLES)
             memory.append(resident(pid))
         elapsed = time.perf_counter() - started
-        cpu = _cpu(pid) - cpu
+        cpu = cpu_seconds(pid) - cpu
         times = sorted(load.rank_times or load.event_times)
         rows.append(
             {
@@ -111,7 +111,7 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
-async def _run(connections: list["Connection"], work: Callable[[], "Request"], seconds: float) -> None:
+async def drive(connections: list["Connection"], work: Callable[[], "Request"], seconds: float) -> None:
     end = time.perf_counter() + seconds
     await asyncio.gather(*(connection.run(work, end) for connection in connections))
 
@@ -222,10 +222,11 @@ class Connection(asyncio.Protocol):
             self._done.set_exception(error or ConnectionError("the service closed a connection"))
 
 
-def _cpu(pid: int) -> float:
-    """Seconds of CPU of a process so far."""
+def cpu_seconds(pid: int) -> float:
+    """Seconds of CPU of a process and its children so far; those that ended count in the parent's."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return sum(map(int, fields[11:15])) / _TICKS + sum(map(cpu_seconds, map(int, children)))
 
 
 def _growth(memory: list[int], seconds: float) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import Table
-from benchmarks.live import CONNECTIONS, MEASURED, Load, _cpu, _run, connect, server
+from benchmarks.live import CONNECTIONS, MEASURED, Load, connect, cpu_seconds, drive, server
 from clickbandit.live import Ranker
 from clickbandit.live.stores.contract import QUERY_COLUMNS
 
@@ -79,7 +79,7 @@ def _fill(path: Path) -> None:
 
 def _ask(pid: int, port: int, name: str, path: str, n: int) -> dict[str, Any]:
     times = []
-    cpu = _cpu(pid)
+    cpu = cpu_seconds(pid)
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         for _ in range(n):
             started = time.perf_counter()
@@ -92,22 +92,22 @@ def _ask(pid: int, port: int, name: str, path: str, n: int) -> dict[str, Any]:
         "asked": name,
         "best": round(min(times)),
         "median": round(statistics.median(times)),
-        "CPU": round(1000 * (_cpu(pid) - cpu) / n),
+        "CPU": round(1000 * (cpu_seconds(pid) - cpu) / n),
     }
 
 
 async def _measure(pid: int, port: int, seconds: float, turns: int) -> list[dict[str, Any]]:
     connections = await connect(port, CONNECTIONS)
     load = Load()
-    await _run(connections, load.rank_and_click, 3.0)
+    await drive(connections, load.rank_and_click, 3.0)
     costs: dict[str, list[float]] = {"nobody": [], "overview": [], "query": []}
     for _ in range(turns):
         for view, found in costs.items():
             with _viewers(port, view):
                 load.reset()
-                cpu = _cpu(pid)
-                await _run(connections, load.rank_and_click, seconds)
-                found.append((_cpu(pid) - cpu) / len(load.rank_times) * 1e6)
+                cpu = cpu_seconds(pid)
+                await drive(connections, load.rank_and_click, seconds)
+                found.append((cpu_seconds(pid) - cpu) / len(load.rank_times) * 1e6)
     for connection in connections:
         connection.transport.close()
     return [

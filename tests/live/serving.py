@@ -79,9 +79,12 @@ class Served:
 
 
 @contextmanager
-def serve(ranker: AsyncRanker, port: int = 0, **settings):
+def serve(ranker: AsyncRanker, port: int = 0, peers=None, **settings):
     """Run a service, on any port unless one is named, until the block ends."""
     service = Service(ranker, **{"log_requests": False, **settings})
+    if peers is not None:
+        service.api.peers = peers
+        ranker.settle_part(peers.part)
     listener = listen("127.0.0.1", port)
     server = Server(service)
     thread = threading.Thread(target=server.run, args=(listener,))

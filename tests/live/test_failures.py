@@ -64,7 +64,7 @@ def drive(ranker, n=5):
         ranker.settle(shown.id)
 
 
-@pytest.mark.parametrize("method", ["begin", "due", "lock", "snapshot", "log", "save", "commit"])
+@pytest.mark.parametrize("method", ["begin", "take_due", "lock", "snapshot", "log", "save", "commit"])
 def test_a_list_in_the_given_order_when_the_store_fails(ranker, store, method):
     drive(ranker)
     expected = ranker.query("shoes")

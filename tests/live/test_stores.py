@@ -49,6 +49,18 @@ class SettlesTwice(SqliteStore):
         return [id for (id,) in self.database.rows("select id from impressions where expires <= ?", (now,))]
 
 
+class TakesTooLittle(SqliteStore):
+    def take_due(self, now, limit, part, locked):
+        return super().take_due(now, limit, part, locked)[1:]
+
+
+class LocksNoQueries(SqliteStore):
+    def take_due(self, now, limit, part, locked):
+        ids = super().take_due(now, limit, part, locked)
+        locked.queries.clear()
+        return ids
+
+
 class MakesTooMany(SqliteStore):
     def lock(self, names, ids, new, max_queries):
         return super().lock(names, ids, new, 10**9)
@@ -95,6 +107,8 @@ class CountsTwice(SqliteStore):
         (ForgetsOnClosing, "the impressions"),
         (CommitsAtOnce, "queries after a rollback"),
         (SettlesTwice, "the times of those that are due|two of the impressions"),
+        (TakesTooLittle, "due and taken"),
+        (LocksNoQueries, "the queries that are locked with them"),
         (MakesTooMany, "queries when one too many is new"),
         (LocksTooLittle, "the queries of the impressions"),
         (PrunesWhatIsPending, "rows pruned"),

@@ -10,7 +10,7 @@ from clickbandit.live.answers import Operation
 from clickbandit.live.methods import RankerMethods, resolve
 from clickbandit.live.requests import Request, new_id, rank_request
 from clickbandit.live.settings import RankerSettings, by_keywords
-from clickbandit.live.stores.contract import Store
+from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.values import Shown
 
 T = TypeVar("T")
@@ -26,6 +26,10 @@ class AsyncRanker(RankerMethods):
     def __init__(self, store: str | Store, settings: RankerSettings) -> None:
         super().__init__(store, settings)
         self._sinks: dict[asyncio.AbstractEventLoop, _LoopSink] = {}
+
+    def settle_part(self, part: Part) -> None:
+        """Leave what is due of other queries to others, who share the store."""
+        self._engine.part = part
 
     def given_order(
         self,

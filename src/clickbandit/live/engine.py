@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -34,7 +35,7 @@ from clickbandit.live.requests import (
     new_id,
 )
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import QueryRow, Store
+from clickbandit.live.stores.contract import Part, QueryRow, Store
 from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
@@ -81,6 +82,7 @@ class Engine:
         self._gap = 0
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
         self.learners = Learners(store, algorithms, settings.learners, settings.memory * 2**20)
+        self.part = Part()  # of the queries, which is settled here
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False
         self._full = False
@@ -221,15 +223,11 @@ class Engine:
                 self._fail(operations, error)
                 return
             if self._more_due:
-                for operation, result in zip(operations, results, strict=True):
-                    if isinstance(operation.request, FlushRequest) and result is None:
-                        self._queue.put(operation)
-                done = [
-                    (operation, result)
-                    for operation, result in zip(operations, results, strict=True)
-                    if not isinstance(operation.request, FlushRequest)
-                ]
-                operations, results = [operation for operation, _ in done], [result for _, result in done]
+                flushes = [isinstance(operation.request, FlushRequest) for operation in operations]
+                for operation in compress(operations, flushes):
+                    self._queue.put(operation)
+                others = [not flush for flush in flushes]
+                operations, results = list(compress(operations, others)), list(compress(results, others))
             self._down = None  # should the watchman have thought otherwise
             self._delete(operations, results)
             self.counts.add(results)
@@ -245,14 +243,16 @@ class Engine:
         self._disowned.update(self._fresh.intersection(self._given_up))
         try:
             store.begin()
-            due = store.due(now, _MAX_DUE)
             names, ids, keys = concerns(requests)
             for request in requests:
                 if isinstance(request, ForgetRequest):
                     ids.update(store.of_user(request.user, MAX_FORGOTTEN))
+            flush = any(isinstance(request, FlushRequest) for request in requests)
+            due = store.due(now, _MAX_DUE) if flush else []
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
+            due = due or store.take_due(now, _MAX_DUE, self.part, locked)
             batch = Batch(store, locked, self._settings, self.learners, now)
             batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:

@@ -330,25 +330,28 @@ class RankerMethods(ABC):
         return holdouts(reader, self._settings, int(self._clock() * 1000), query)
 
     def _stats(self, reader: Reader) -> Stats:
-        counts, learners, totals = self._engine.counts, self._engine.learners, reader.totals()
-        return Stats(
-            *totals,
-            reader.states(),
-            **self._holdouts(reader),
-            store_bytes=reader.size(),
-            ranked=dict(counts.ranked),
-            events=dict(counts.events),
-            failures=counts.failures,
-            batches=counts.batches,
-            operations=counts.operations,
-            loaded=learners.n_loaded,
-            checked=self._rounds.checked,
-            damaged=learners.n_damaged,
-            learners=len(learners),
-            learner_bytes=learners.n_bytes,
-            waiting=self._engine.waiting,
-            clock_skew=self._engine.clock.skew,
-        )
+        here: dict[str, Any] = {**self._holdouts(reader), "store_bytes": reader.size(), **self.counts()}
+        del here["pruned"]
+        return Stats(*reader.totals(), reader.states(), **here)
+
+    def counts(self) -> dict[str, Any]:
+        """What this process did, and has in memory: the second block of `Stats`, and how many rows were forgotten."""
+        counts, learners = self._engine.counts, self._engine.learners
+        return {
+            "ranked": dict(counts.ranked),
+            "events": dict(counts.events),
+            "failures": counts.failures,
+            "batches": counts.batches,
+            "operations": counts.operations,
+            "loaded": learners.n_loaded,
+            "checked": self._rounds.checked,
+            "damaged": learners.n_damaged,
+            "learners": len(learners),
+            "learner_bytes": learners.n_bytes,
+            "waiting": self._engine.waiting,
+            "clock_skew": self._engine.clock.skew,
+            "pruned": counts.pruned,
+        }
 
     def _close(self) -> None:
         with self._closing:

@@ -21,6 +21,7 @@ from clickbandit.live.stores.contract import (
     Locked,
     LogRow,
     NewQuery,
+    Part,
     QueryRow,
     Snapshot,
     Store,
@@ -245,6 +246,13 @@ def _check_due(store: Store, filled: _Filled) -> None:
     _expect(set(due), {id for id in order if times[id] <= 4998}, "the impressions that are due")
     _expect([times[id] for id in due], sorted(times[id] for id in due), "the times of those that are due")
     _expect(store.due(4998, 2), due[:2], "two of the impressions that are due")
+    taken = Locked({}, {})
+    _expect(store.take_due(4998, _NO_LIMIT, Part(), taken), due, "the impressions that are due and taken")
+    _expect(set(taken.impressions), set(due), "the impressions that are locked when they are due")
+    owners = {row.query for row in filled.impressions if row.id in due}
+    _expect({row.id for row in taken.queries.values()}, owners, "the queries that are locked with them")
+    parts = [store.take_due(4998, _NO_LIMIT, Part(k, 2), Locked({}, {})) for k in range(2)]
+    _expect(set().union(*parts), set(due), "the impressions that are due, of two parts")
     settled = [row for row in filled.impressions if row.id in due]
     for row in settled:
         row.outcome, row.clicks = SETTLED, row.clicks | 1

@@ -1,7 +1,10 @@
 """What the service offers: each endpoint is a method, and its signature says what it takes and gives."""
 
 import asyncio
+import os
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,7 +13,7 @@ import msgspec
 from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
-from clickbandit.live.http import metrics
+from clickbandit.live.http import metrics, workers
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
@@ -30,7 +33,10 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.peers import FIGURES, RANK, Away, Peers
 from clickbandit.live.http.stream import Streams
+from clickbandit.live.http.workers import Figures, Workers
+from clickbandit.live.requests import new_id
 from clickbandit.live.values import (
     QueryDetail,
     QueryHistory,
@@ -47,6 +53,9 @@ _PATIENCE = 2.0
 
 
 JSON = "application/json"
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(RankBody).decode
 
 
 class Typed(bytes):
@@ -120,12 +129,18 @@ class Api:
         self.metrics = metrics
         self.streams = streams
         self.document = b""
+        self.peers: Peers | None = None
+        """The other workers, if there are some."""
 
     async def start(self) -> None:
         """Called once, when the service begins to serve."""
+        if self.peers is not None:
+            await self.peers.start({RANK: self._rank_for_another, FIGURES: self._figures_for_another})
 
     async def close(self) -> None:
         """Called once, at its end."""
+        if self.peers is not None:
+            self.peers.close()
         await self.ranker.close()
 
     @classmethod
@@ -138,7 +153,18 @@ class Api:
     @endpoint("POST", "/v1/rank", 403, 409, scope="rank")
     async def rank(self, body: RankBody) -> RankAnswer:
         """Make a list to show."""
+        owner = None if self.peers is None else self.peers.of(body.query)
+        if owner is not None:
+            body.id = body.id or new_id(time.time())  # so that it is one list, whoever makes it in the end
+            with suppress(Away):
+                return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
+        return await self._rank(body)
+
+    async def _rank(self, body: RankBody) -> RankAnswer:
         return self._listed(await self.ranker.rank(body.query, body.items, **_wishes(body)))
+
+    async def _rank_for_another(self, content: bytes) -> bytes:
+        return _encode(await self._rank(_unpack(content)))
 
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""
@@ -225,16 +251,36 @@ class Api:
     @endpoint("GET", "/v1/stats")
     async def stats(self) -> Stats:
         """Count everything."""
-        return await self.ranker.stats()
+        return (await self._workers()).in_stats(await self.ranker.stats())
+
+    def _figures(self) -> Figures:
+        number = 0 if self.peers is None else self.peers.part.number
+        return Figures(
+            number, os.getpid(), self.metrics.answers(), self.metrics.times(), self.ranker.counts()
+        )
+
+    async def _figures_for_another(self, content: bytes) -> bytes:
+        return workers.write(self._figures())
+
+    async def _workers(self) -> Workers:
+        return await workers.ask_all(self._figures(), self.peers)
 
     @endpoint("GET", "/v1/health")
     async def health(self) -> Health:
         """Say how the service does: latency, errors, the store's size, and how late clicks come."""
         operations = await self.ranker.operations()
-        requests, refused, failed = self.metrics.answers()
-        fallbacks = (await self.ranker.stats(flush=False)).ranked.get("fallback", 0)
-        latency = [Latency(*entry) for entry in self.metrics.latency()]
-        return Health(latency, requests, refused, failed, fallbacks, operations)
+        found = await self._workers()
+        requests, refused, failed = found.answers
+        return Health(
+            found.described(),
+            1 if self.peers is None else self.peers.part.of,
+            [Latency(*entry) for entry in metrics.latency(found.times)],
+            requests,
+            refused,
+            failed,
+            found.counted("ranked").get("fallback", 0),
+            found.in_operations(operations),
+        )
 
     @endpoint("GET", "/v1/export", content_type="application/x-ndjson")
     async def export(self, parameters: ExportParameters) -> bytes:
@@ -256,7 +302,7 @@ class Api:
 
                 async def overview() -> Any:
                     return {
-                        "stats": await self.ranker.stats(flush=False),
+                        "stats": (await self._workers()).in_stats(await self.ranker.stats(flush=False)),
                         "page": await self._page(parameters, flush=False),
                     }
 
@@ -278,13 +324,14 @@ class Api:
     async def prometheus(self) -> bytes:
         """Give the metrics that Prometheus reads."""
         stats: Stats | None = None
+        found = await self._workers()
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()
-                stats = await self.ranker.stats(flush=False)
+                stats = found.in_stats(await self.ranker.stats(flush=False))
         except (StoreError, TimeoutError):
             pass  # which is what clickbandit_store_up says
-        return self.metrics.text(stats)
+        return self.metrics.text(stats, len(found))
 
     @endpoint("GET", "/openapi.json", open=True)
     async def openapi(self) -> bytes:

@@ -208,16 +208,30 @@ class Latency(Struct):
     most: Annotated[float, Meta(description="99% of them took no longer.")]
 
 
-class Health(Struct):
-    """What whoever runs the service looks at; all but the store is of the process that answers."""
+class WorkerHealth(Struct):
+    """One of the processes of a service, which answered just now."""
 
+    number: Annotated[int, Meta(description="Counted from 0.")]
+    pid: int
+    requests: Annotated[int, Meta(description="Answered since it started.")]
+    failures: Annotated[int, Meta(description="Batches of operations that the store refused.")]
+    waiting: Annotated[int, Meta(description="Operations that wait for their batch.")]
+    learners: Annotated[int, Meta(description="Queries that it has in memory.")]
+    learner_bytes: Annotated[int, Meta(description="About how many bytes these take.")]
+
+
+class Health(Struct):
+    """What whoever runs the service looks at, of all its workers together since they started."""
+
+    workers: Annotated[
+        list[WorkerHealth], Meta(description="Those that answer; there should be as many as there are to be.")
+    ]
+    expected_workers: Annotated[int, Meta(description="How many there are to be.")]
     latency: list[Latency]
-    requests: Annotated[int, Meta(description="Answered since this process started.")]
+    requests: Annotated[int, Meta(description="Answered.")]
     refused: Annotated[int, Meta(description="Of these with a status from 400 to 499.")]
     failed: Annotated[int, Meta(description="Of these with a status of 500 or more.")]
-    fallbacks: Annotated[
-        int, Meta(description="Lists served in the given order because the store failed, since it started.")
-    ]
+    fallbacks: Annotated[int, Meta(description="Lists served in the given order because the store failed.")]
     operations: Operations
 
 

@@ -2,7 +2,7 @@
 
 import collections
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import get_args
 
 from prometheus_client import (
@@ -35,6 +35,9 @@ _GAUGES = {
     "learned": "Impressions learned from since their queries last started afresh",
     "store_bytes": "Size of the store",
     "clock_skew": "Seconds by which the machine's clock is ahead of the service's, which does not jump",
+    "learners": "Learners in memory",
+    "learner_bytes": "About how many bytes these take",
+    "waiting": "Operations that wait for their batch",
 }
 _TOTALS = {
     "impressions": "Lists shown that the store knows of, whatever became of them",
@@ -42,19 +45,12 @@ _TOTALS = {
     "voided": "Impressions voided",
     "clicks": "Clicks of settled impressions, at most one for an item in each",
     "late": "Clicks that came after settlement",
-}
-_HERE_TOTALS = {
     "failures": "Batches of operations that the store refused",
     "batches": "Transactions committed",
     "operations": "Operations in these",
     "loaded": "Learners read from the store",
     "checked": "Queries whose log was replayed in the background",
     "damaged": "Snapshots and logs that were found not to be what was written",
-}
-_HERE_GAUGES = {
-    "learners": "Learners in memory",
-    "learner_bytes": "About how many bytes these take",
-    "waiting": "Operations that wait for their batch",
 }
 
 
@@ -114,13 +110,9 @@ class Metrics:
         """Requests answered by this process, of these refused, and failed."""
         return self._statuses.total(), self._statuses[4], self._statuses[5]
 
-    def latency(self) -> list[tuple[str, int, float, float]]:
-        """For each endpoint how many of the last requests these are, their median and their 99th percentile."""
-        found = []
-        for endpoint, recent in sorted(self._recent.items()):
-            times = sorted(recent)
-            found.append((endpoint, len(times), times[len(times) // 2], times[int(len(times) * 0.99)]))
-        return found
+    def times(self) -> dict[str, list[float]]:
+        """By endpoint, how long the last requests took."""
+        return {endpoint: list(recent) for endpoint, recent in self._recent.items()}
 
     def listed(self, shown: Shown) -> None:
         self._by_source[shown.source].inc()
@@ -129,30 +121,45 @@ class Metrics:
         for verdict, count in collections.Counter(verdict.verdict for verdict in verdicts).items():
             self._by_verdict[verdict].inc(count)
 
-    def text(self, stats: Stats | None) -> bytes:
-        """Everything, with what the store says unless it says nothing."""
+    def text(self, stats: Stats | None, workers: int) -> bytes:
+        """Everything, with what the store says unless it says nothing, and how many workers answer."""
         registry = self._registry
         if SHARED in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry) + generate_latest(_Store(stats))
+        return generate_latest(registry) + generate_latest(_Store(stats, workers))
+
+
+def latency(times: Mapping[str, Sequence[float]]) -> list[tuple[str, int, float, float]]:
+    """For each endpoint how many of the last requests these are, their median and their 99th percentile.
+
+    >>> latency({"/v1/rank": [0.3, 0.1, 0.2]})
+    [('/v1/rank', 3, 0.2, 0.3)]
+    """
+    found = []
+    for endpoint, recent in sorted(times.items()):
+        ordered = sorted(recent)
+        n = len(ordered)
+        found.append((endpoint, n, ordered[n // 2], ordered[int(n * 0.99)]))
+    return found
 
 
 class _Store:
-    """The store's counts as metrics; and what this process did, if it is the only one that serves."""
+    """The store's counts as metrics, and what all workers did."""
 
-    def __init__(self, stats: Stats | None) -> None:
+    def __init__(self, stats: Stats | None, workers: int) -> None:
         self._stats = stats
+        self._workers = workers
 
     def collect(self) -> Iterator[Metric]:
         stats = self._stats
+        yield GaugeMetricFamily("clickbandit_workers", "Workers that answer", value=self._workers)
         yield GaugeMetricFamily("clickbandit_store_up", "Whether the store answers", value=stats is not None)
         if stats is None:
             return
-        alone = SHARED not in os.environ
-        for name, text in (_GAUGES | (_HERE_GAUGES if alone else {})).items():
+        for name, text in _GAUGES.items():
             yield GaugeMetricFamily(f"clickbandit_{name}", text, value=getattr(stats, name))
-        for name, text in (_TOTALS | (_HERE_TOTALS if alone else {})).items():
+        for name, text in _TOTALS.items():
             yield CounterMetricFamily(f"clickbandit_{name}", text, value=getattr(stats, name))
         if stats.holdout is not None:
             means = GaugeMetricFamily(

@@ -22,9 +22,11 @@ from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log, metrics
 from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
+from clickbandit.live.http.peers import Peers
 from clickbandit.live.http.protocol import Connection, Connections
 from clickbandit.live.http.service import Service
 from clickbandit.live.settings import ServiceSettings
+from clickbandit.live.stores.contract import Part
 from clickbandit.live.stores.late import open_when_there
 
 _PATIENCE = 30
@@ -34,8 +36,8 @@ _LOOK = 0.5
 _BACKLOG = 2048
 
 
-def make_service(settings: ServiceSettings) -> Service:
-    """The application of one process."""
+def make_service(settings: ServiceSettings, peers: Peers | None = None) -> Service:
+    """The application of one process, which may be one of several."""
     keys = KeysFile(Path(settings.api_keys_file) if settings.api_keys_file else None, os.environ)
     local = is_loopback(settings.host)
     if not local and not keys.keys and not settings.insecure:
@@ -43,14 +45,19 @@ def make_service(settings: ServiceSettings) -> Service:
             f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
             "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
         )
-    return Service(
-        AsyncRanker(open_when_there(settings.store), **settings.for_ranker()),
+    ranker = AsyncRanker(open_when_there(settings.store), **settings.for_ranker())
+    service = Service(
+        ranker,
         keys=keys,
         rate=settings.rate,
         only_loopback=local,
         log_requests=settings.log_requests,
         log_queries=settings.log_queries,
     )
+    if peers is not None:
+        service.api.peers = peers
+        ranker.settle_part(peers.part)
+    return service
 
 
 def serve(settings: ServiceSettings) -> None:
@@ -62,8 +69,10 @@ def serve(settings: ServiceSettings) -> None:
             return
         asyncio.run(service.api.ranker.close())
         with tempfile.TemporaryDirectory() as shared:
-            os.environ[metrics.SHARED] = shared
-            _supervise(settings, listener)
+            for name in ("metrics", "sockets"):
+                os.mkdir(os.path.join(shared, name), 0o700)
+            os.environ[metrics.SHARED] = os.path.join(shared, "metrics")
+            _supervise(settings, listener, os.path.join(shared, "sockets"))
 
 
 class Server:
@@ -137,7 +146,7 @@ def run(
     server.run(listener)
 
 
-def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
+def _supervise(settings: ServiceSettings, listener: socket.socket, sockets: str) -> None:
     """Keep as many workers as there should be, until told to stop; then stop them all."""
     stopping = False
 
@@ -145,8 +154,9 @@ def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
         nonlocal stopping
         stopping = True
 
-    def start() -> SpawnProcess:
-        process = context.Process(target=_work, args=(settings, listener))
+    def start(number: int) -> SpawnProcess:
+        peers = Peers(sockets, Part(number, settings.workers))
+        process = context.Process(target=_work, args=(settings, listener, peers))
         process.start()
         return process
 
@@ -154,25 +164,25 @@ def _supervise(settings: ServiceSettings, listener: socket.socket) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     _announce(settings, listener)
-    workers = [start() for _ in range(settings.workers)]
+    workers = [start(number) for number in range(settings.workers)]
     while not stopping:
         wait([worker.sentinel for worker in workers], timeout=_LOOK)
         for k, worker in enumerate(workers):
             if not worker.is_alive() and not stopping:
                 log.write("error", event="worker died", pid=worker.pid, exit_code=worker.exitcode)
                 time.sleep(_LOOK)
-                workers[k] = start()
+                workers[k] = start(k)
     for worker in workers:
         worker.terminate()
     for worker in workers:
         worker.join()
 
 
-def _work(settings: ServiceSettings, listener: socket.socket) -> None:
+def _work(settings: ServiceSettings, listener: socket.socket, peers: Peers) -> None:
     """One of several workers. It ends with the process that started it, however that ended."""
     log.set_up()
     try:
-        service = make_service(settings)
+        service = make_service(settings, peers)
     except InputError as error:
         log.write("error", event="worker cannot start", message=str(error))
         sys.exit(1)

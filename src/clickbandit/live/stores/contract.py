@@ -16,6 +16,7 @@ Any failure is a `StoreError`; after it the engine rolls back and begins anew, s
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zlib import crc32
 
@@ -238,6 +239,25 @@ class Changes:
         )
 
 
+class Part(NamedTuple):
+    """Which queries are one's own, where several share a store: a hash of their names says so."""
+
+    number: int = 0
+    of: int = 1
+
+    def owner(self, query: str) -> int:
+        """Whose query it is.
+
+        >>> [Part(of=3).owner(query) for query in ("red shoes", "blue shoes", "hats")]
+        [1, 0, 1]
+        """
+        return sha256(query.encode()).digest()[0] % self.of
+
+
+LATE = 5000
+"""Milliseconds after which one settles what is another's: who it belongs to seems to be gone."""
+
+
 class Locked(NamedTuple):
     """What a batch works on."""
 
@@ -255,6 +275,13 @@ class Store(Protocol):
 
     def due(self, now: int, limit: int) -> list[str]:
         """The ids of pending impressions that expired, the earliest first; another process may hold some already."""
+
+    def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
+        """After `lock`: those of them that are in this part, or late, and that nobody else holds.
+
+        They and their queries are locked without waiting for anyone, and added to `locked`. A store for one process
+        alone may take all.
+        """
 
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int

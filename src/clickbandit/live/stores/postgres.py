@@ -1,10 +1,10 @@
 """A store in a PostgreSQL database, for any number of processes on any number of machines.
 
-Correctness rests on the database's transactions alone. A batch first makes the queries that are new to it, by name, and
-then locks the rows of all that it is about, by id: nobody waits for a row while holding one that comes later, and rows
+Correctness rests on the database's transactions alone. A batch locks the rows of all queries that it is about, by id,
+after it has made those that are new to it, by name: nobody waits for a row while holding one that comes later, and rows
 just made are invisible to the others, so there are no deadlocks. What a batch reads it reads after that, at the level
-"read committed", and so as the last holder of the lock left it. When a worker dies its connection ends, and with it its
-transaction and its locks.
+"read committed", and so as the last holder of the lock left it; what is due it locks last, without waiting for anyone.
+When a worker dies its connection ends, and with it its transaction and its locks.
 """
 
 import time
@@ -17,12 +17,14 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.stores.contract import (
+    LATE,
     PENDING,
     QUERY_COLUMNS,
     Changes,
     ImpressionRow,
     Locked,
     NewQuery,
+    Part,
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
@@ -95,6 +97,8 @@ _NAMES = (
 )
 
 _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
+_OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
+"""As `Part.owner` has it."""
 _COUNT_AGAIN = 60.0
 """Seconds after which the queries are counted anew, for other processes make some too."""
 _SESSION = {
@@ -145,6 +149,9 @@ class PostgresDatabase(Database):
     def _execute(self, statement: str, values: Sequence[Any]) -> "psycopg.Cursor[Any]":
         if self._reconnects:
             self._reconnect()
+        return self.cursor(statement, values)
+
+    def cursor(self, statement: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
         return self.connection.execute(_own(statement), values or None)
 
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -246,32 +253,62 @@ class PostgresStore(SqlStore):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        if new:
-            self._make_queries(new, max_queries)
-        rows = self.database.rows(
-            f"select {QUERY} from queries where id in (select id from queries where name = any(?) "
-            "union select query from impressions where id = any(?)) order by id for update",
-            (list(names), list(ids)),
+        locked = self._lock(names, ids)
+        missing = sorted((query for query in new if query.name not in locked.queries), key=attrgetter("name"))
+        if missing and self._count() < max_queries:
+            self.database.run("rollback")  # whoever makes a query must hold no other
+            self.database.run("begin")
+            self._make(_NEW_QUERY, missing, max_queries)
+            locked = self._lock(names, ids)
+        return locked
+
+    def _lock(self, names: Collection[str], ids: Collection[str]) -> Locked:
+        try:
+            with self.database.connection.pipeline():
+                queries = self.database.cursor(
+                    f"select {QUERY} from queries where id in (select id from queries where name = any(?) "
+                    "union select query from impressions where id = any(?)) order by id for update",
+                    (list(names), list(ids)),
+                )
+                impressions = self.database.cursor(
+                    f"select {IMPRESSION} from impressions where id = any(?)", (list(ids),)
+                )
+                rows, found = queries.fetchall(), impressions.fetchall()
+        except psycopg.Error as error:
+            raise self.database.failure(error) from error
+        locked = Locked(
+            {row[1]: QueryRow(*row) for row in rows}, {row[0]: ImpressionRow(*row) for row in found}
         )
-        queries = {row[1]: QueryRow(*row) for row in rows}
-        locked = {query.id for query in queries.values()}
-        found = self.database.find(f"{IMPRESSION} from impressions", "id", ids)
-        impressions = {row[0]: ImpressionRow(*row) for row in found}
-        if any(impression.query not in locked for impression in impressions.values()):
+        if not {row.query for row in locked.impressions.values()} <= {row[0] for row in rows}:
             # made by another process between these two statements: its query must be locked first
             raise StoreError("PostgreSQL: an impression was made meanwhile", retry=True)
-        return Locked(queries, impressions)
+        return locked
 
-    def _make_queries(self, new: Sequence[NewQuery], max_queries: int) -> None:
-        names = [query.name for query in new]
-        known = {name for (name,) in self.database.find("name from queries", "name", names)}
-        missing = sorted((query for query in new if query.name not in known), key=lambda query: query.name)
-        if not missing:
-            return
+    def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
+        own = (
+            ""
+            if part.of == 1
+            else f"and (mod({_OWNER}, {part.of}) = {part.number} or expires <= {now - LATE})"
+        )
+        ids = [
+            id
+            for (id,) in self.database.rows(
+                "select impressions.id from impressions join queries on queries.id = query "
+                f"where outcome = {PENDING} and expires <= ? {own} order by expires, impressions.number limit ? "
+                f"{self.database.unlocked.format('queries')}",
+                (now, limit),
+            )
+        ]
+        # what the one before did to them is seen only now that their queries are locked
+        self._add(self.database.find(f"{IMPRESSION} from impressions", "id", ids), locked)
+        return ids
+
+    def _count(self) -> int:
+        """How many queries there are, about."""
         if time.monotonic() - self._counted_at >= _COUNT_AGAIN:
             ((self._n_queries,),) = self.database.rows("select count(*) from queries")
             self._counted_at = time.monotonic()
-        self._make(_NEW_QUERY, missing, max_queries)
+        return self._n_queries
 
     def save(self, changes: Changes) -> None:
         # new names in their order, so that processes which are given the same ones cannot wait for each other

@@ -20,13 +20,16 @@ from clickbandit.live.stores.contract import (
     Changes,
     ComparisonRow,
     EventRow,
+    ImpressionRow,
+    Locked,
     LogRow,
     OfferRow,
+    QueryRow,
     Snapshot,
 )
 from clickbandit.live.stores.database import Database, columns, insert
 from clickbandit.live.stores.reading import Decision
-from clickbandit.live.stores.sql_reader import DECISION, LOG, SNAPSHOT, SqlReader
+from clickbandit.live.stores.sql_reader import DECISION, LOG, QUERY, SNAPSHOT, SqlReader
 
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
 _query_values = attrgetter(*_CHANGING, "id")
@@ -74,6 +77,13 @@ class SqlStore(ABC):
             (now, limit),
         )
         return [id for (id,) in rows]
+
+    def _add(self, impressions: Iterable[Sequence[Any]], locked: Locked) -> None:
+        """Add rows of impressions to those of a batch, and the queries that they are of."""
+        rows = [locked.impressions.setdefault(row[0], ImpressionRow(*row)) for row in impressions]
+        others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
+        for row in self.database.find(f"{QUERY} from queries", "id", others):
+            locked.queries[row[1]] = QueryRow(*row)
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}

@@ -13,9 +13,9 @@ from clickbandit.errors import InputError
 from clickbandit.live.stores.contract import (
     PENDING,
     QUERY_COLUMNS,
-    ImpressionRow,
     Locked,
     NewQuery,
+    Part,
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
@@ -212,18 +212,24 @@ class SqliteStore(SqlStore):
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
         find = self.database.find
-        found = find(f"{IMPRESSION} from impressions", "id", ids)
-        impressions = {row[0]: ImpressionRow(*row) for row in found}
         queries = {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "name", names)}
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
             made = find(f"{QUERY} from queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
-        known = {query.id for query in queries.values()}
-        others = {impression.query for impression in impressions.values()} - known
-        queries |= {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "id", others)}
-        return Locked(queries, impressions)
+        locked = Locked(queries, {})
+        self._add(find(f"{IMPRESSION} from impressions", "id", ids), locked)
+        return locked
+
+    def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
+        rows = self.database.rows(
+            f"select {IMPRESSION} from impressions where outcome = {PENDING} and expires <= ? "
+            "order by expires, number limit ?",
+            (now, limit),
+        )
+        self._add(rows, locked)
+        return [row[0] for row in rows]
 
     def close(self) -> None:
         super().close()

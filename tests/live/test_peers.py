@@ -1,0 +1,130 @@
+"""Workers of one service: each query's lists are made by one of them, and whoever is asked answers for all."""
+
+import asyncio
+import time
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+
+from clickbandit.live import AsyncRanker
+from clickbandit.live.http import peers as peers_module
+from clickbandit.live.http.peers import Peers
+from clickbandit.live.stores.contract import LATE, Part
+from live.conftest import only_postgres
+from live.serving import metrics, serve, until
+
+pytestmark = only_postgres
+N = 2
+OWN, OTHERS = ([f"query {k}" for k in range(40) if Part(of=N).owner(f"query {k}") == n] for n in range(N))
+
+
+@pytest.fixture
+def workers(url, clock, folder):
+    """Two, with the means to end the second."""
+    with ExitStack() as stack:
+        services, ends = [], []
+        for number in range(N):
+            ranker = AsyncRanker(url, policy="random", positions=3, clock=clock)
+            end = stack.enter_context(ExitStack())
+            services.append(end.enter_context(serve(ranker, peers=Peers(folder, Part(number, N)))))
+            ends.append(end.close)
+        for service in services:
+            (other,) = service.service.api.peers.others.values()
+            until(lambda other=other: other._answers)
+        yield services, ends
+
+
+def ranked(service):
+    return service.service.api.ranker.counts()["ranked"].get("policy", 0)
+
+
+def test_a_query_is_one_workers_own(workers):
+    (first, second), _ = workers
+    for service in (first, second):
+        for query in OWN[:3] + OTHERS[:3]:
+            answer = service.rank(query)
+            assert (len(answer["items"]), answer["source"]) == (3, "policy")
+    assert (ranked(first), ranked(second)) == (6, 6)
+    assert [service.service.api.ranker.counts()["loaded"] for service in (first, second)] == [3, 3]
+
+
+def test_the_same_id_gives_the_same_list_whoever_is_asked(workers):
+    (first, second), ends = workers
+    asked = {"query": OTHERS[0], "id": "x"}
+    answer = first.rank(**asked)
+    assert second.rank(**asked) == answer
+    refused = first.post("/v1/rank", {**asked, "items": ["A"]})
+    assert (refused.status, "another request" in refused.detail) == (409, True)
+    assert first.post("/v1/rank", {"query": OTHERS[0], "items": ["A", "A"]}).status == 422
+    ends[1]()  # its owner is gone
+    assert first.rank(**asked) == answer
+    assert first.rank(OTHERS[1])["source"] == "policy"
+    assert first.events({"id": "x", "item": answer["items"][0]["id"]})[0]["verdict"] == "accepted"
+
+
+def test_an_owner_that_hangs_is_left_alone(workers, monkeypatch):
+    (first, second), _ = workers
+    monkeypatch.setattr(peers_module, "PATIENCE", 0.1)
+    api, done = second.service.api, asyncio.Event()
+
+    async def hang(body):
+        await done.wait()
+
+    monkeypatch.setattr(api, "_rank", hang)
+    started = time.monotonic()
+    answer = first.rank(OTHERS[0])
+    assert answer["source"] == "policy"
+    assert time.monotonic() - started < 5
+    assert (ranked(first), ranked(second)) == (1, 0)
+    second.server._loop.call_soon_threadsafe(done.set)
+
+
+def test_whoever_is_asked_answers_for_all(workers):
+    (first, second), ends = workers
+    for query in OWN[:2] + OTHERS[:3]:
+        first.rank(query)
+    second.get("/nowhere")
+    for service in (first, second):
+        health = service.get("/v1/health").json
+        assert [(worker["number"], worker["learners"]) for worker in health["workers"]] == [(0, 2), (1, 3)]
+        assert health["expected_workers"] == 2
+        latency = {entry["endpoint"]: entry["requests"] for entry in health["latency"]}
+        assert (latency["/v1/rank"], latency["none"], health["refused"]) == (5, 1, 1)
+        stats = service.get("/v1/stats").json
+        assert (stats["ranked"], stats["learners"], stats["impressions"]) == ({"policy": 5}, 5, 5)
+        found = metrics(service)
+        assert (found["clickbandit_workers",], found["clickbandit_learners",]) == (2, 5)
+    ends[1]()
+    until(lambda: len(first.get("/v1/health").json["workers"]) == 1)
+    assert metrics(first)["clickbandit_workers",] == 1
+
+
+def settled(service, query):
+    return service.get(f"/v1/queries/{query.replace(' ', '%20')}").json["summary"]["settled"]
+
+
+def test_what_is_due_is_settled_by_its_owner_or_late_by_another(workers, clock):
+    (first, second), ends = workers
+    for query in (OWN[0], OTHERS[0]):
+        first.rank(query)
+    ends[1]()
+    clock.now += 1801
+    until(lambda: settled(first, OWN[0]) == 1)
+    assert settled(first, OTHERS[0]) == 0  # it may still be on its way
+    clock.now += LATE / 1000
+    until(lambda: settled(first, OTHERS[0]) == 1)
+    assert second is not None
+
+
+def test_nobody_waits_for_what_is_due_and_held_by_another(workers, clock, sql, url):
+    """As long as someone holds its query, it is left for the next time."""
+    (first, _), _ = workers
+    for query in OWN[:2]:
+        first.rank(query)
+    with psycopg.connect(url) as other:
+        other.execute(f"select * from queries where name = '{OWN[0]}' for update")
+        clock.now += 1801
+        until(lambda: sql("select count(*) from impressions where outcome = 1") == [(1,)])
+        assert first.rank(OWN[1])["source"] == "policy"
+    until(lambda: sql("select count(*) from impressions where outcome = 1") == [(2,)])
