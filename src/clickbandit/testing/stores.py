@@ -249,11 +249,11 @@ def _check_due(store: Store, filled: _Filled) -> None:
     taken = Locked({}, {})
     _expect(store.take_due(4998, _NO_LIMIT, Part(), taken), due, "the impressions that are due and taken")
     _expect(set(taken.impressions), set(due), "the impressions that are locked when they are due")
-    owners = {row.query for row in filled.impressions if row.id in due}
-    _expect({row.id for row in taken.queries.values()}, owners, "the queries that are locked with them")
+    settled = [row for row in filled.impressions if row.id in due]
+    held = [sorted(row.id for row in taken.queries.values()), sorted({row.query for row in settled})]
+    _expect(*held, "the queries that are locked with them")
     parts = [store.take_due(4998, _NO_LIMIT, Part(k, 2), Locked({}, {})) for k in range(2)]
     _expect(set().union(*parts), set(due), "the impressions that are due, of two parts")
-    settled = [row for row in filled.impressions if row.id in due]
     for row in settled:
         row.outcome, row.clicks = SETTLED, row.clicks | 1
     store.save(Changes(touched=settled))
