@@ -30,6 +30,7 @@ from clickbandit.errors import InputError
 from clickbandit.policies import budget_kernels as kernels
 from clickbandit.policies.base import Policy, budgets
 from clickbandit.policies.contract import Algorithm, Leaps, Live, State
+from clickbandit.policies.possible import is_order, like
 from clickbandit.policies.random import propensity as any_propensity
 from clickbandit.priors import Prior
 
@@ -133,6 +134,7 @@ class Within(Policy):
             retire=self._retire if inner.retire is not None else None,
             renumber=self._renumber if inner.renumber is not None else None,
             teach=self._teach if inner.teach is not None else None,
+            possible=self._possible,
         )
 
     @cached_property
@@ -193,6 +195,13 @@ class Within(Policy):
     def _teach(self, state: State) -> Any:
         assert self.policy.live.teach is not None
         return self.policy.live.teach(self._split(state))
+
+    def _possible(self, state: State, fresh: State) -> bool:
+        return (
+            (self.policy.live.possible or like)(self._split(state), self._split(fresh))
+            and is_order(state.given_order, len(fresh.given_order))
+            and state.tally.shape == fresh.tally.shape
+        )
 
     def _admit(self, state: State, n_new: int) -> State:
         assert self.policy.live.admit is not None

@@ -185,13 +185,13 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
 
 def check_possible(problem: Problem, where: str) -> None:
     """A live ranker would load each of the states that the policy comes to."""
-    if problem.policy.needs:  # which it cannot tell it
-        return
     for session in _sessions(problem, where):
         _check_possible(problem, session.state, problem.model.n_items, where)
 
 
 def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> None:
+    if problem.policy.needs:  # which a live ranker cannot tell it
+        return
     fresh = problem.policy.start(n_items, problem.positions, horizon=problem.horizon)
     wrong = impossible(problem.policy, state, fresh, problem.positions)
     assert wrong is None, (
