@@ -5,7 +5,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from clickbandit.live.ranker import Ranker
 from clickbandit.live.stores.contract import (
     DIVIDED,
     FINISHED,
@@ -30,12 +29,11 @@ from clickbandit.live.stores.reading import Decision, Listing, Reader, Totals
 from clickbandit.live.values import StoreError
 from clickbandit.testing._comparisons import check_comparisons
 from clickbandit.testing._decisions import check_decisions
+from clickbandit.testing._learning_store import LEARNED, VISITS, check_ranker, expect
 
 _NAMES = ("Boots", "boots", 'it\'s 100% "new"?', "ünïcødé 😀", "zebra")
 _MAX_QUERIES = len(_NAMES)
 _NO_LIMIT = 1000
-_LEARNED = "learned"
-_VISITS = 10
 
 
 class _Filled(NamedTuple):
@@ -69,22 +67,27 @@ def check_store(store: Store, *, reopen: Callable[[], Store] | None = None) -> N
     except BaseException:
         store.close()
         raise
-    _check_ranker(store, filled)
+    for row in filled.queries:
+        row.policy = "random"
+    _lock(store, _NAMES)
+    store.save(Changes(filled.queries))
+    store.commit()
+    check_ranker(store, sum(row.clicks for row in filled.queries))
     if reopen is not None:
         _check_reopened(reopen(), filled)
 
 
 def _check_contract(store: Store, reader: Reader) -> _Filled:
-    _expect(store.policies(), [], "the policies of an empty store")
-    _expect(reader.totals(), Totals(*[0] * len(Totals._fields)), "the totals of an empty store")
-    _expect((reader.queries(Listing()), reader.oldest()), (([], 0), None), "an empty store")
+    expect(store.policies(), [], "the policies of an empty store")
+    expect(reader.totals(), Totals(*[0] * len(Totals._fields)), "the totals of an empty store")
+    expect((reader.queries(Listing()), reader.oldest()), (([], 0), None), "an empty store")
     filled = _fill(store, _check_new_queries(store, reader))
     _check_rows(store, filled)
     _check_learning(store, filled)
     _check_rollback(store, filled)
     _check_ids(store, filled)
     _check_due(store, filled)
-    _expect(store.latest(), filled.impressions[-1].at, "when the last impression was shown")
+    expect(store.latest(), filled.impressions[-1].at, "when the last impression was shown")
     store.probe()
     _check_rows(store, filled)
     _check_deletion(store, filled)
@@ -94,10 +97,6 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     (one, other), ids = _NAMES[:2], (filled.queries[0].id, filled.queries[1].id)
     check_comparisons(store, reader, (one, other), ids)
     return filled
-
-
-def _expect(found: object, expected: object, what: str) -> None:
-    assert found == expected, f"{what}: expected {expected}, found {found}"
 
 
 def _lock(
@@ -113,23 +112,23 @@ def _check_new_queries(store: Store, reader: Reader) -> list[QueryRow]:
         NewQuery(name, "random", 2 + k, 10**6 + k, None if k else 5000, k) for k, name in enumerate(_NAMES)
     ]
     locked = _lock(store, {*_NAMES, "missing"}, {"missing"}, new)
-    _expect(set(locked.queries), set(_NAMES), "the queries that lock gives")
-    _expect(locked.impressions, {}, "impressions that do not exist")
+    expect(set(locked.queries), set(_NAMES), "the queries that lock gives")
+    expect(locked.impressions, {}, "impressions that do not exist")
     store.rollback()
-    _expect(reader.totals().queries, 0, "queries after a rollback")
+    expect(reader.totals().queries, 0, "queries after a rollback")
     _lock(store, _NAMES[:1], (), new[:1])
     store.commit()
     rows = _lock(store, _NAMES, (), new, _MAX_QUERIES - 1).queries
-    _expect(len(rows), _MAX_QUERIES - 1, "queries when one too many is new")
+    expect(len(rows), _MAX_QUERIES - 1, "queries when one too many is new")
     store.commit()
     rows = _lock(store, _NAMES, (), new, _MAX_QUERIES).queries
     store.commit()
     for query in new:
         expected = QueryRow(rows[query.name].id, *query)
-        _expect(rows[query.name], expected, "a new query")
-    _expect(len({row.id for row in rows.values()}), len(new), "different ids of queries")
-    _expect(reader.totals().queries, len(new), "queries after the commit")
-    _expect(store.policies(), ["random"], "the policies of all queries, each once")
+        expect(rows[query.name], expected, "a new query")
+    expect(len({row.id for row in rows.values()}), len(new), "different ids of queries")
+    expect(reader.totals().queries, len(new), "queries after the commit")
+    expect(store.policies(), ["random"], "the policies of all queries, each once")
     return [rows[name] for name in _NAMES]
 
 
@@ -176,28 +175,28 @@ def _check_rows(store: Store, filled: _Filled) -> None:
     """All is read as it was written, and nothing else."""
     kept = {row.id: row for row in filled.impressions}
     locked = _lock(store, (), [f"i{k}" for k in range(10)])
-    _expect(locked.impressions, kept, "the impressions")
-    _expect(set(locked.queries), set(_NAMES[:2]), "the queries of the impressions that are locked")
+    expect(locked.impressions, kept, "the impressions")
+    expect(set(locked.queries), set(_NAMES[:2]), "the queries of the impressions that are locked")
     store.rollback()
     locked = _lock(store, _NAMES)
-    _expect(list(map(locked.queries.get, _NAMES)), filled.queries, "the queries")
+    expect(list(map(locked.queries.get, _NAMES)), filled.queries, "the queries")
     keys = [event.key for event in filled.events]
-    _expect(store.known_events([*keys, "new"]), set(keys), "the events that are known")
+    expect(store.known_events([*keys, "new"]), set(keys), "the events that are known")
     store.rollback()
 
 
 def _check_learning(store: Store, filled: _Filled) -> None:
     first, second, third = (row.id for row in filled.queries[:3])
     store.begin()
-    _expect(list(store.log(first, 0)), filled.log[:3], "a query's log")
-    _expect(list(store.log(second, 1)), filled.log[4:], "a query's log after record 1")
-    _expect(list(store.log(third, 0)), [], "the log of a query without one")
-    _expect(store.snapshot(first), filled.snapshots[-1], "the latest snapshot")
+    expect(list(store.log(first, 0)), filled.log[:3], "a query's log")
+    expect(list(store.log(second, 1)), filled.log[4:], "a query's log after record 1")
+    expect(list(store.log(third, 0)), [], "the log of a query without one")
+    expect(store.snapshot(first), filled.snapshots[-1], "the latest snapshot")
     before = filled.snapshots[-1].number
-    _expect(store.snapshot(first, before), filled.snapshots[0], "the snapshot before the latest")
-    _expect(store.snapshot(second), None, "the snapshot of a query without one")
+    expect(store.snapshot(first, before), filled.snapshots[0], "the snapshot before the latest")
+    expect(store.snapshot(second), None, "the snapshot of a query without one")
     for query in (first, second, third):
-        _expect(store.history(query), filled.histories.get(query), "a query's history")
+        expect(store.history(query), filled.histories.get(query), "a query's history")
     store.rollback()
 
 
@@ -212,8 +211,8 @@ def _check_rollback(store: Store, filled: _Filled) -> None:
     store.rollback()  # without a transaction it does nothing
     _check_rows(store, filled)
     _check_learning(store, filled)
-    _expect(_lock(store, (), ["undone"]).impressions, {}, "an impression that was rolled back")
-    _expect(store.known_events(["undone"]), set(), "an event that was rolled back")
+    expect(_lock(store, (), ["undone"]).impressions, {}, "an impression that was rolled back")
+    expect(store.known_events(["undone"]), set(), "an event that was rolled back")
     store.rollback()
 
 
@@ -243,29 +242,29 @@ def _check_due(store: Store, filled: _Filled) -> None:
     times = {row.id: row.expires for row in filled.impressions}
     _lock(store, (), order)
     due = store.due(4998, _NO_LIMIT)
-    _expect(set(due), {id for id in order if times[id] <= 4998}, "the impressions that are due")
-    _expect([times[id] for id in due], sorted(times[id] for id in due), "the times of those that are due")
-    _expect(store.due(4998, 2), due[:2], "two of the impressions that are due")
+    expect(set(due), {id for id in order if times[id] <= 4998}, "the impressions that are due")
+    expect([times[id] for id in due], sorted(times[id] for id in due), "the times of those that are due")
+    expect(store.due(4998, 2), due[:2], "two of the impressions that are due")
     taken = Locked({}, {})
-    _expect(store.take_due(4998, _NO_LIMIT, Part(), taken), due, "the impressions that are due and taken")
+    expect(store.take_due(4998, _NO_LIMIT, Part(), taken), due, "the impressions that are due and taken")
     settled = [row for row in filled.impressions if row.id in due]
     held = {row.id for row in taken.queries.values()}, {row.query for row in settled}
-    _expect(*held, "the queries that are locked with them")
+    expect(*held, "the queries that are locked with them")
     parts = [store.take_due(4998, _NO_LIMIT, Part(k, 2), Locked({}, {})) for k in range(2)]
-    _expect(set().union(*parts), set(due), "the impressions that are due, of two parts")
+    expect(set().union(*parts), set(due), "the impressions that are due, of two parts")
     for row in settled:
         row.outcome, row.clicks = SETTLED, row.clicks | 1
     store.save(Changes(touched=settled))
     store.commit()
     store.begin()
-    _expect(store.due(4998, _NO_LIMIT), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
+    expect(store.due(4998, _NO_LIMIT), [], f"impressions that are due when all are {OUTCOMES[SETTLED]}")
     store.rollback()
     _check_rows(store, filled)
 
 
 def _check_deletion(store: Store, filled: _Filled) -> None:
     """Nothing of what is deleted is left, and all else."""
-    _expect(store.delete("missing"), None, "the id of a query that does not exist")
+    expect(store.delete("missing"), None, "the id of a query that does not exist")
     for name in ("deleted", "of no use", "in use"):
         row = _lock(store, [name], new=[NewQuery(name, "random", 2, 10, None, 1)]).queries[name]
         row.impressions, row.voided, row.updated = 1, 1, 50 if name != "in use" else 500
@@ -275,21 +274,21 @@ def _check_deletion(store: Store, filled: _Filled) -> None:
         store.save(Changes([row], [first], [], [event], [log], snapshots, histories))
         store.commit()
     store.begin()
-    _expect(set(store.of_user("me", 10)), {"deleted", "of no use", "in use"}, "the impressions of a user")
-    _expect(len(store.of_user("me", 2)), 2, "two of the impressions of a user")
+    expect(set(store.of_user("me", 10)), {"deleted", "of no use", "in use"}, "the impressions of a user")
+    expect(len(store.of_user("me", 2)), 2, "two of the impressions of a user")
     store.save(Changes(forgotten=["in use"]))
     store.commit()
     ids = {name: row.id for name, row in _lock(store, ["deleted", "of no use", "in use"]).queries.items()}
     store.rollback()
-    _expect(store.delete("deleted"), ids["deleted"], "the id of a query that is deleted")
-    _expect(store.evict(100, _NO_LIMIT), [ids["of no use"]], "queries that make room")
-    _expect(store.delete("in use"), ids["in use"], "the id of a query that is deleted")
-    _expect(
+    expect(store.delete("deleted"), ids["deleted"], "the id of a query that is deleted")
+    expect(store.evict(100, _NO_LIMIT), [ids["of no use"]], "queries that make room")
+    expect(store.delete("in use"), ids["in use"], "the id of a query that is deleted")
+    expect(
         _lock(store, list(ids), list(ids)), Locked({}, {}), "queries that are deleted, and their impressions"
     )
-    _expect(store.known_events(list(ids)), set(), "events of queries that are deleted")
+    expect(store.known_events(list(ids)), set(), "events of queries that are deleted")
     for id in ids.values():
-        _expect(
+        expect(
             (list(store.log(id, 0)), store.snapshot(id), store.history(id)),
             ([], None, None),
             "what is left of one",
@@ -309,37 +308,37 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
         (Listing(state="stuck"), (rows[3:4], 1)),
         (Listing(state="frozen", search="zebra"), ([], 0)),
     ):
-        _expect(reader.queries(listing), expected, f"the page {listing}")
-    _expect(reader.query(rows[1].name), (rows[1], filled.histories[rows[1].id]), "a query with its history")
-    _expect(reader.query(rows[2].name), (rows[2], None), "a query without a history")
-    _expect(reader.query("missing"), None, "a query that does not exist")
+        expect(reader.queries(listing), expected, f"the page {listing}")
+    expect(reader.query(rows[1].name), (rows[1], filled.histories[rows[1].id]), "a query with its history")
+    expect(reader.query(rows[2].name), (rows[2], None), "a query without a history")
+    expect(reader.query("missing"), None, "a query that does not exist")
     own = [row for row in filled.impressions[::-1] if row.query == rows[0].id]
-    _expect(reader.recent(rows[0].id, _NO_LIMIT, 3), own[:3], "a query's last impressions")
-    _expect(reader.recent(rows[0].id, 4, 3), own[:2], "a query's impressions among the last four")
+    expect(reader.recent(rows[0].id, _NO_LIMIT, 3), own[:3], "a query's last impressions")
+    expect(reader.recent(rows[0].id, 4, 3), own[:2], "a query's impressions among the last four")
     sums = [sum(getattr(row, name) for row in rows) for name in Totals._fields[4:]]
     past = sum(row.learned > row.horizon for row in rows)
-    _expect(reader.totals(), Totals(len(rows), past, 1, 0, *sums), "the totals")
+    expect(reader.totals(), Totals(len(rows), past, 1, 0, *sums), "the totals")
     states = {"frozen": 1, "splitting": 1, "exploring": 2, "stuck": 1}
-    _expect(reader.states(), states, "how many queries are in each state")
+    expect(reader.states(), states, "how many queries are in each state")
     shown = {row.id: row.at for row in filled.impressions}
     delays = reader.delays(_NO_LIMIT)
     waited = sorted(event.at - shown[event.impression] for event in filled.events)
-    _expect(
+    expect(
         (sorted(delays.milliseconds), delays.late),
         (waited, 1),
         "how long clicks took, and how many were late",
     )
-    _expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
-    _expect(list(reader.log(rows[0].id, 1, 1)), filled.log[1:2], "a row of a log after record 1")
-    _expect(reader.snapshot(rows[0].id, 4), filled.snapshots[1], "the first snapshot after record 4")
-    _expect(reader.snapshot(rows[0].id, 9), None, "a snapshot after the last")
+    expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
+    expect(list(reader.log(rows[0].id, 1, 1)), filled.log[1:2], "a row of a log after record 1")
+    expect(reader.snapshot(rows[0].id, 4), filled.snapshots[1], "the first snapshot after record 4")
+    expect(reader.snapshot(rows[0].id, 9), None, "a snapshot after the last")
     order = sorted((row.id, row.name) for row in rows)
-    _expect(
+    expect(
         [reader.next_query(id) for id in (-1, order[0][0], order[-1][0])],
         [*order[:2], None],
         "the next query",
     )
-    _expect(reader.oldest(), filled.impressions[0].at, "when the oldest impression was shown")
+    expect(reader.oldest(), filled.impressions[0].at, "when the oldest impression was shown")
     assert reader.size() > 0, f"the store's size: expected more than 0 bytes, found {reader.size()}"
 
 
@@ -350,57 +349,38 @@ def _check_prune(store: Store, filled: _Filled) -> _Filled:
     def based(k: int) -> Snapshot:
         return filled.snapshots[k]._replace(base=True)
 
-    _expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
+    expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
     kept: list[Decision] = []
     pruned = store.prune(1006, _NO_LIMIT, kept.extend)
-    _expect(pruned, 4, "rows pruned: two impressions, and two records before a snapshot")
+    expect(pruned, 4, "rows pruned: two impressions, and two records before a snapshot")
     settled = [row.id for row in filled.impressions[:6] if row.outcome == SETTLED]
-    _expect(
+    expect(
         [decision.id for decision in kept], settled, "settled impressions that are kept when they are pruned"
     )
     pending = [row for row in filled.impressions if row.outcome == PENDING]
     _check_rows(store, filled._replace(impressions=pending + filled.impressions[6:]))
     store.begin()
-    _expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
-    _expect(store.snapshot(first, 9), based(0), "the snapshot that its log starts from")
+    expect(list(store.log(first, 0)), filled.log[2:3], "a query's log after its oldest snapshot")
+    expect(store.snapshot(first, 9), based(0), "the snapshot that its log starts from")
     store.rollback()
-    _expect(
+    expect(
         store.prune(3000, _NO_LIMIT), 11, "rows pruned: four impressions, five events, a record, a snapshot"
     )
     store.begin()
-    _expect(store.snapshot(first), based(1), "the snapshot that is left")
-    _expect(store.snapshot(first, 9), None, "a snapshot before that")
-    _expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")
+    expect(store.snapshot(first), based(1), "the snapshot that is left")
+    expect(store.snapshot(first, 9), None, "a snapshot before that")
+    expect(list(store.log(second, 0)), filled.log[3:], "the log of a query without a snapshot")
     store.rollback()
     return filled._replace(impressions=pending, events=[])
 
 
-def _check_ranker(store: Store, filled: _Filled) -> None:
-    """A ranker learns with it, from each click once."""
-    for row in filled.queries:
-        row.policy = "random"
-    _lock(store, _NAMES)
-    store.save(Changes(filled.queries))
-    store.commit()
-    clicks = sum(row.clicks for row in filled.queries)
-    with Ranker(store, policy="random", positions=2, clock=lambda: 3.0) as ranker:
-        for n in range(_VISITS):
-            shown = ranker.rank(_LEARNED, ["A", "B", "C"], id=f"visit {n}")
-            _expect(ranker.rank(_LEARNED, ["A", "B", "C"], id=f"visit {n}"), shown, "a list asked for twice")
-            verdicts = [ranker.click(shown.id, shown.items[0]).verdict for _ in range(2)]
-            _expect(verdicts, ["accepted", "duplicate"], "the verdicts of a click that came twice")
-            _expect(ranker.settle(shown.id).clicked, shown.items[:1], "the items that were clicked")
-        _expect(ranker.stats().clicks, clicks + _VISITS, "clicks that a ranker counted")
-        _expect(ranker.verify(_LEARNED), True, "whether the log gives what was learned")
-
-
 def _check_reopened(store: Store, filled: _Filled) -> None:
     _check_rows(store, filled)
-    row = _lock(store, [_LEARNED]).queries[_LEARNED]
+    row = _lock(store, [LEARNED]).queries[LEARNED]
     counts = (row.impressions, row.settled, row.learned, row.clicks)
-    _expect(counts, (_VISITS,) * 4, "what a ranker counted, after the store was opened again")
-    _expect(sum(1 for entry in store.log(row.id, 0) for _ in entry.records) > _VISITS, True, "its log")
+    expect(counts, (VISITS,) * 4, "what a ranker counted, after the store was opened again")
+    expect(sum(1 for entry in store.log(row.id, 0) for _ in entry.records) > VISITS, True, "its log")
     store.rollback()
     store.close()
