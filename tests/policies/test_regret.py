@@ -56,23 +56,16 @@ Regrets = dict[tuple[str, str], FloatArray]
 
 
 def measure(queries: list[Query], policies: dict[str, list[str]], steps: int) -> Regrets:
-    """Of these policies by model, with five positions; on users whose machine code other tests have too."""
+    """Of these policies by model, with five positions; those that leap on users as they are, whose machine code the
+    tests of leaps have too, and others on users whose machine code serves all models."""
     cases = [(model, policy) for model in policies for policy in policies[model]]
-    tasks = [
-        Task(
-            policy,
-            Problem(
-                parse_policy(policy),
-                Recorded(query.model(model)),
-                positions=5,
-                horizon=steps,
-                query=query.query,
-                method="step",
-            ),
-        )
-        for model, policy in cases
-        for query in queries
-    ]
+    tasks = []
+    for model, policy in cases:
+        named = parse_policy(policy)
+        for query in queries:
+            users = query.model(model) if named.leaps else Recorded(query.model(model))
+            problem = Problem(named, users, positions=5, horizon=steps, query=query.query)
+            tasks.append(Task(policy, problem))
     totals = [trace.cumulative_regret[:, -1] for trace in simulate_all(tasks, steps=steps, runs=RUNS, seed=1)]
     by_case = np.array(totals).reshape(len(cases), len(queries), RUNS).swapaxes(1, 2)
     return dict(zip(cases, by_case, strict=True))
