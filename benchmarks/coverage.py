@@ -10,6 +10,9 @@ again: how often is the truth in the interval of the mean over queries, and of t
 the same users?
 
 **`evaluate`.** Many small logs of the same users, with the scores on all of them together as the truth.
+
+**`value`.** Logs of policies that state propensities and learn meanwhile, on four items of each real query (of the
+folder in CLICKBANDIT_SHARED), with two of them as the target, whose clicks are known exactly: `benchmarks.valued`.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import numpy as np
 import pandas
 
 from benchmarks import Rows
+from benchmarks.valued import valued
 from clickbandit import CascadeModel, PositionBasedModel, Query, count_log, simulate
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.intervals import (
@@ -312,7 +316,9 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--times", type=int, default=1000, help="services, samples and logs (%(default)s)")
-    parser.add_argument("--only", choices=["watched", "compared", "evaluated"], help="only these intervals")
+    parser.add_argument(
+        "--only", choices=["watched", "compared", "evaluated", "valued"], help="only these intervals"
+    )
     options = parser.parse_args()
     times, rng, fine = options.times, np.random.default_rng(1), True
     error = 2 * math.sqrt(0.05 * 0.95 / times)
@@ -326,7 +332,7 @@ def main() -> int:
         print_table(found)
         fine = all(row["false alarms"] <= 0.05 + error for row in [*alarms, *users])
         fine = fine and all(row["found within twice that"] >= POWER for row in found)
-    for name, measure in (("compared", compared), ("evaluated", evaluated)):
+    for name, measure in (("compared", compared), ("evaluated", evaluated), ("valued", valued)):
         if options.only in (None, name):
             rows = measure(times, rng)
             print(f"\n95% intervals, {name} {times} times:")

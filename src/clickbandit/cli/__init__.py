@@ -12,6 +12,7 @@ from clickbandit.cli import (  # noqa: F401  (each brings its commands)
     reproduce,
     serve,
     simulate,
+    value,
 )
 from clickbandit.cli._shared import app
 from clickbandit.errors import InputError

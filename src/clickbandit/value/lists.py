@@ -1,0 +1,206 @@
+"""What given lists, one for each query, would have earned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from clickbandit.compiling.kernel import FloatArray
+from clickbandit.errors import InputError
+from clickbandit.intervals import watched_sum
+from clickbandit.logs import count_log, fit
+from clickbandit.value.decisions import Decisions
+from clickbandit.value.estimators import Estimated, cascade_dr, effective, normalised, weighted
+
+LEAST_EFFECTIVE = 100.0
+"""Lists of the target's own that the log must be worth."""
+LEAST_CLICKS = 20.0
+"""Clicks that it must be worth."""
+ANY, CASCADE, BY_POSITION = "any users", "users who look from the top", "users who click by item and position"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one estimator says, in clicks per list."""
+
+    estimator: str
+    value: float | None
+    """None where it is refused."""
+    low: float | None
+    high: float | None
+    """Of a 95% interval, which holds for the log of a policy that learned from it."""
+    effective: float
+    """How many lists of the target's own would be as much evidence."""
+    support: float
+    """The mean weight, at the position where it is least: 1 but for chance, if the policy could always have shown the
+    target's lists."""
+    right_for: str
+    """Of which users it is right."""
+    refused: str | None = None
+    """Why nothing is said."""
+
+
+@dataclass(frozen=True)
+class Valuation:
+    """What lists would have earned, and what those earned that were shown."""
+
+    shown: Estimate
+    """For the same queries."""
+    estimates: list[Estimate]
+    model: str
+    """The click model of dm and cascade-dr."""
+    predicted: float
+    """dm: what the fitted model says alone, right as far as the model is. It has no interval."""
+    lists: int
+    """Logged lists that were used."""
+    left_out: int
+    """Others: no policy made them, their propensities are not known, or no list is given for their query."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def value_of_lists(
+    decisions: Decisions, lists: Mapping[str, Sequence[str]], *, model: str = "PBM"
+) -> Valuation:
+    """What these lists, by query, would have earned in the place of those that were shown.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> shown = [("A", "B") if rng.random() < 0.5 else ("B", "A") for _ in range(4000)]
+    >>> clicks = np.array([[float(item == "A" and rng.random() < 0.5) for item in one] for one in shown])
+    >>> half = np.full((4000, 2), 0.5)
+    >>> log = Decisions(["q"] * 4000, shown, {"q": frozenset("AB")}, clicks, half, half)
+    >>> found = value_of_lists(log, {"q": ["A", "B"]})
+    >>> [estimate.estimator for estimate in found.estimates if estimate.low < 0.5 < estimate.high]
+    ['sips', 'snsips', 'iips', 'sniips', 'rips', 'snrips', 'cascade-dr']
+    """
+    _check(decisions, lists)
+    used = np.array([query in lists for query in decisions.queries])
+    rows = np.flatnonzero(used).tolist()
+    if len(rows) < LEAST_EFFECTIVE:
+        raise InputError(
+            f"these lists cannot be valued from this log: it has {len(rows)} lists for their queries, and "
+            f"{LEAST_EFFECTIVE:,.0f} are needed"
+        )
+    clicks = decisions.clicks[rows]
+    slate, position, cascade = _ratios(decisions, lists, rows)
+    ones = np.ones_like(clicks)
+    estimates = [
+        _estimate(name, right_for, clicks, ratios, estimator(clicks, ratios))
+        for ratios, right_for, names in (
+            (slate, ANY, ("sips", "snsips")),
+            (position, BY_POSITION, ("iips", "sniips")),
+            (cascade, CASCADE, ("rips", "snrips")),
+        )
+        for name, estimator in zip(names, (weighted, normalised), strict=True)
+    ]
+    queries = [decisions.queries[row] for row in rows]
+    ahead = _predictions(decisions, lists, rows[: len(rows) // 2], model, clicks.shape[1])
+    rest = np.array([ahead[query] for query in queries])
+    rest[: len(rows) // 2] = 0.0  # what was learned of a list may only be used for later ones
+    estimates.append(
+        _estimate("cascade-dr", CASCADE, clicks, cascade, cascade_dr(clicks, cascade, rest, rest))
+    )
+    if all(estimate.refused for estimate in estimates):
+        raise InputError(f"these lists cannot be valued from this log: {estimates[0].refused}")
+    everything = _predictions(decisions, lists, rows, model, clicks.shape[1])
+    return Valuation(
+        shown=_estimate("shown", ANY, clicks, ones, weighted(clicks, ones)),
+        estimates=estimates,
+        model=model,
+        predicted=float(np.mean([everything[query][0] for query in queries])),
+        lists=len(rows),
+        left_out=decisions.left_out + int((~used).sum()),
+    )
+
+
+def _check(decisions: Decisions, lists: Mapping[str, Sequence[str]]) -> None:
+    if not any(query in lists for query in decisions.queries):
+        raise InputError(
+            f"there must be lists for queries of the log, such as {decisions.queries[0]!r}, found {sorted(lists)[:3]}"
+        )
+    for query, items in lists.items():
+        unknown = [item for item in items if item not in decisions.candidates.get(query, items)]
+        if unknown:
+            raise InputError(
+                f"a list must have items that the log knows, found {unknown[0]!r} for query {query!r}, which never was "
+                "among the candidates"
+            )
+        if len(set(items)) < len(items):
+            raise InputError(f"a list must have each item once, found {list(items)} for query {query!r}")
+
+
+def _ratios(
+    decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of the whole list, of each item at its position, and of the list down to there."""
+    width = decisions.clicks.shape[1]
+    alike = np.ones((len(rows), width), bool)
+    for k, row in enumerate(rows):
+        shown, target = decisions.lists[row], lists[decisions.queries[row]]
+        if len(target) < len(shown):
+            raise InputError(
+                f"a list must have as many items as were shown, {len(shown)}, found {len(target)} for query "
+                f"{decisions.queries[row]!r}"
+            )
+        alike[k, : len(shown)] = [one == other for one, other in zip(shown, target, strict=False)]
+    down_to = np.logical_and.accumulate(alike, axis=1)
+    prefixes = np.minimum.accumulate(
+        decisions.prefixes[rows], axis=1
+    )  # beyond the end of a list: as at its end
+    cascade = down_to / prefixes
+    slate = np.repeat(cascade[:, -1:], width, axis=1)
+    return slate, alike / decisions.propensities[rows], cascade
+
+
+def _estimate(
+    name: str, right_for: str, clicks: FloatArray, ratios: FloatArray, found: Estimated
+) -> Estimate:
+    value, residuals = found
+    worth, support = effective(ratios), float(ratios.mean(axis=0).min())
+    rewards = (ratios * clicks).sum(axis=1)
+    squares = float(rewards @ rewards)
+    clicked = float(rewards.sum()) ** 2 / squares if squares > 0 else 0.0
+    refused = None
+    support_high = min(watched_sum(float(c.mean()), c - c.mean())[1] for c in ratios.T)
+    if worth < LEAST_EFFECTIVE:
+        refused = f"the log is worth {worth:,.0f} lists of theirs, and {LEAST_EFFECTIVE:,.0f} are needed"
+    elif clicked < LEAST_CLICKS:
+        refused = f"the log is worth {clicked:,.0f} clicks on them, and {LEAST_CLICKS:,.0f} are needed"
+    elif support_high < 1:
+        refused = f"the policy could not always have shown them: their mean weight is {support:.2f}, and should be 1"
+    if refused is not None:
+        return Estimate(name, None, None, None, worth, support, right_for, refused)
+    low, high = watched_sum(value, residuals)
+    return Estimate(name, value, max(low, 0.0), high, worth, support, right_for)
+
+
+def _predictions(
+    decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int], model: str, width: int
+) -> dict[str, FloatArray]:
+    """By query: what a click model fitted to some of the log expects of the list from each position on."""
+    frame = pa.table(
+        {
+            "query": [decisions.queries[row] for row in rows],
+            "list": [list(decisions.lists[row]) for row in rows],
+            "clicks": [
+                decisions.clicks[row][: len(decisions.lists[row])].astype(int).tolist() for row in rows
+            ],
+        }
+    )
+    found = fit(count_log(frame), model)
+    known = {query: set(found.items(query)) for query in found.queries}
+    shared = float(decisions.clicks[rows].mean())
+    predictions = {}
+    for query in set(decisions.queries) & set(lists):
+        target = list(lists[query])[:width]
+        chances = np.full(len(target), shared)  # of what was never shown in the part that was fitted
+        if set(target) <= known.get(query, set()):
+            chances = found.model(query, target).click_probability(range(len(target)))
+        ahead = np.zeros(width)
+        ahead[: len(target)] = np.cumsum(chances[::-1])[::-1]
+        predictions[query] = ahead
+    return predictions

@@ -1,0 +1,94 @@
+"""What a policy would have earned that learns: it is run along a log, and meets the users whose lists were its own.
+
+Where the list that it would have shown is the one that was shown, its clicks are what it would have got, and it learns
+from them; all other users pass it by. Lists that the log showed more often are passed by as much more often, so that
+every list is met equally often (Li, Chu, Langford and Wang 2011, with rejection where the log is not uniform).
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.intervals import watched_sum
+from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.policies.base import Policy
+from clickbandit.randomness import generators
+from clickbandit.value.decisions import Decisions
+from clickbandit.value.lists import LEAST_CLICKS, LEAST_EFFECTIVE
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a policy would have earned, in clicks per list."""
+
+    policy: str
+    value: float
+    low: float
+    high: float
+    """Of a 95% interval for the mean of so many lists as were met."""
+    met: int
+    """Lists that were its own."""
+    lists: int
+    """In the log."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class _Learner:
+    """A policy's state for one query."""
+
+    def __init__(self, algorithm: Algorithm, query: str, items: list[str], shown: int, seed: int) -> None:
+        self._algorithm = algorithm
+        self._names = items
+        self._state = algorithm.start(len(items), shown, 10**6)
+        self._rng, _ = generators(seed, query, "replay", algorithm.name, 0)
+        self._random = algorithm.random(self._rng)
+        self._ranking = np.zeros(shown, np.int64)
+        self._memo = np.zeros(algorithm.memo_size(len(items), shown))
+        self._chances = np.zeros(shown)
+
+    def rank(self) -> tuple[str, ...]:
+        self._algorithm.serve(self._state, self._random, self._ranking, self._memo, self._chances)
+        return tuple(self._names[item] for item in self._ranking.tolist())
+
+    def learn(self, clicks: Any) -> None:
+        self._algorithm.learn(self._state, self._ranking, clicks, self._memo)
+
+
+def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Replayed:
+    """What a policy would have earned that starts afresh and learns from the log.
+
+    The log must be one of a policy that shows every list with some probability at all times, such as `random`.
+    """
+    algorithm = Algorithms().add(policy)
+    chances = np.random.default_rng(seed)
+    whole = decisions.prefixes.min(axis=1)
+    least = dict.fromkeys(decisions.queries, np.inf)
+    for query, chance in zip(decisions.queries, whole, strict=True):
+        least[query] = min(least[query], chance)
+    learners: dict[str, _Learner] = {}
+    waiting: dict[str, tuple[str, ...]] = {}
+    rewards = []
+    for row, (query, shown) in enumerate(zip(decisions.queries, decisions.lists, strict=True)):
+        if query not in learners:
+            items = sorted(decisions.candidates[query])
+            learners[query] = _Learner(algorithm, query, items, len(shown), seed)
+        if query not in waiting:
+            waiting[query] = learners[query].rank()
+        if waiting[query] == shown and chances.random() < least[query] / whole[row]:
+            clicks = decisions.clicks[row, : len(shown)]
+            learners[query].learn(clicks.astype(np.int64))
+            rewards.append(float(clicks.sum()))
+            del waiting[query]
+    values = np.array(rewards)
+    if len(values) < LEAST_EFFECTIVE or values.sum() < LEAST_CLICKS:
+        raise InputError(
+            f"{algorithm.name} must meet {LEAST_EFFECTIVE:,.0f} lists of its own with {LEAST_CLICKS:,.0f} clicks, "
+            f"found {len(values):,} with {values.sum():,.0f} among {len(decisions):,}: the log is too short, or does "
+            "not show all lists"
+        )
+    low, high = watched_sum(float(values.mean()), values - values.mean())
+    return Replayed(algorithm.name, float(values.mean()), max(low, 0.0), high, len(values), len(decisions))

@@ -1,0 +1,183 @@
+"""What other lists would have earned: right where it can be known, refused where it cannot, and by the command."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from clickbandit import InputError
+from clickbandit.cli import app
+from clickbandit.live.export import SCHEMA
+from clickbandit.value import Decisions, read_decisions, replay, value_of_lists
+
+ITEMS = "ABCD"
+ATTRACTION = {"A": 0.5, "B": 0.3, "C": 0.2, "D": 0.1}
+EXAMINATION = (1.0, 0.6)
+
+
+def uniform_log(n, seed=1):
+    """Two of four items in random order, before users of a position-based model."""
+    rng = np.random.default_rng(seed)
+    order = rng.permuted(np.tile(np.arange(4), (n, 1)), axis=1)[:, :2]
+    chances = np.array(list(ATTRACTION.values()))[order] * EXAMINATION
+    clicks = (rng.random((n, 2)) < chances).astype(float)
+    lists = [tuple(ITEMS[item] for item in one) for one in order.tolist()]
+    known = {"q": frozenset(ITEMS)}
+    prefixes = np.tile([1 / 4, 1 / 12], (n, 1))
+    return Decisions(["q"] * n, lists, known, clicks, np.full((n, 2), 1 / 4), prefixes)
+
+
+def rows(decisions):
+    """As an export has them."""
+    return [
+        {
+            "impression": f"i{k}",
+            "time": k,
+            "query": "q",
+            "candidates": list(ITEMS),
+            "list": list(shown),
+            "source": "policy",
+            "propensities": decisions.propensities[k].tolist(),
+            "prefix_propensities": decisions.prefixes[k].tolist(),
+            "clicks": decisions.clicks[k].astype(int).tolist(),
+        }
+        for k, shown in enumerate(decisions.lists)
+    ]
+
+
+def test_what_other_lists_would_have_earned():
+    """The click model fits, so all estimators are right; whole lists are the rarest evidence."""
+    truth = 0.5 + 0.6 * 0.3
+    found = value_of_lists(uniform_log(6000), {"q": ["A", "B"]})
+    by_name = {estimate.estimator: estimate for estimate in found.estimates}
+    assert all(estimate.low < truth < estimate.high for estimate in found.estimates)
+    assert abs(found.predicted - truth) < 0.05
+    assert found.shown.value == pytest.approx(0.275 * 1.6, abs=0.05)
+    assert by_name["sips"].effective == pytest.approx(6000 / 12, rel=0.2)
+    assert by_name["iips"].effective == pytest.approx(6000 / 4, rel=0.2)
+    width = {name: one.high - one.low for name, one in by_name.items()}
+    assert width["iips"] < width["rips"] < width["sips"]
+    assert width["snsips"] < width["sips"]
+    assert width["cascade-dr"] < width["rips"]
+
+
+def test_the_interval_covers_what_lists_would_have_earned(monkeypatch):
+    """Also of the estimator that uses a model, however wrong that is."""
+    monkeypatch.setattr("clickbandit.value.lists._predictions", lambda *_: {"q": np.array([0.9, 0.1])})
+    covered = [
+        estimate.low <= 0.68 <= estimate.high
+        for seed in range(30)
+        for estimate in value_of_lists(uniform_log(2000, seed), {"q": ["A", "B"]}).estimates
+    ]
+    assert np.mean(covered) > 0.95
+
+
+def test_a_learning_policy_is_replayed():
+    found = replay(uniform_log(4000), "random")
+    assert found.low < 0.44 < found.high
+    assert found.met == pytest.approx(4000 / 12, rel=0.25)
+    with pytest.raises(InputError, match=r"must meet 100 lists of its own with 20 clicks, found \d+ with"):
+        replay(uniform_log(300), "random")
+
+
+def test_lists_that_were_shown_more_often_are_met_as_often():
+    """A log that shows one list nine times as often as the other."""
+    rng = np.random.default_rng(3)
+    often = rng.random(4000) < 0.9
+    lists = [("A",) if one else ("B",) for one in often]
+    clicks = np.where(often, 1.0, 0.0)[:, None]
+    chances = np.where(often, 0.9, 0.1)[:, None]
+    log = Decisions(["q"] * 4000, lists, {"q": frozenset("AB")}, clicks, chances, chances)
+    assert replay(log, "random").value == pytest.approx(0.5, abs=0.07)
+
+
+def test_lists_without_support_are_refused():
+    """What the policy stopped to show at some time has a mean weight below 1."""
+    log = uniform_log(4000)
+    kept = [shown != ("A", "B") or k < 2000 for k, shown in enumerate(log.lists)]
+    half = Decisions(
+        ["q"] * sum(kept),
+        [one for one, keep in zip(log.lists, kept, strict=True) if keep],
+        log.candidates,
+        *(values[kept] for values in (log.clicks, log.propensities, log.prefixes)),
+    )
+    with pytest.raises(InputError, match=r"could not always have shown them: their mean weight is 0\.\d"):
+        value_of_lists(half, {"q": ["A", "B"]})
+    for n, said in ((90, "it has 90 lists for their queries"), (300, "lists of theirs, and 100 are needed")):
+        with pytest.raises(InputError, match=said):
+            value_of_lists(uniform_log(n), {"q": ["A", "B"]})
+
+
+def test_exports_are_read_in_order_and_once(tmp_path):
+    log = uniform_log(30)
+    written = rows(log)
+    others = [{**row, "impression": f"other {k}", "source": "holdout"} for k, row in enumerate(written[:4])]
+    for name, part in (("a", written[20:] + others), ("b", written[:22])):
+        pq.write_table(pa.Table.from_pylist(part, schema=SCHEMA), tmp_path / f"{name}.parquet")
+    found = read_decisions(tmp_path / "a.parquet", tmp_path / "b.parquet")
+    assert found.lists == log.lists
+    assert found.left_out == 4
+    assert np.array_equal(found.clicks, log.clicks)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("value")
+    log = rows(uniform_log(3000))
+    pq.write_table(pa.Table.from_pylist(log, schema=SCHEMA), folder / "log.parquet")
+    without = [{**row, "propensities": None, "prefix_propensities": None} for row in log[:9]]
+    pq.write_table(pa.Table.from_pylist(without, schema=SCHEMA), folder / "without.parquet")
+    pq.write_table(pa.table({"a": [1]}), folder / "foreign.parquet")
+    (folder / "log.csv").write_text("query,list,clicks\n" + "q,A B,1 0\nq,B A,0 1\n" * 30)
+    lists = {
+        "good": {"q": ["A", "B"]},
+        "unknown": {"q": ["A", "Z"]},
+        "nowhere": {"p": ["A", "B"]},
+        "wrong": ["A"],
+    }
+    for name, content in lists.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+
+    def run_(log, *options):
+        paths = [str(folder / text) if "." in text else text for text in options]
+        return CliRunner().invoke(app, ["value", str(folder / log), *paths])
+
+    return run_
+
+
+def test_the_command(run):
+    result = run("log.parquet", "--lists", "good.json")
+    assert result.exit_code == 0, result.output
+    for text in ("3,000 lists were shown", "snrips", "cascade-dr", "dm: a fitted PBM"):
+        assert text in result.output
+    as_json = json.loads(run("log.parquet", "--lists", "good.json", "--json").output)
+    assert as_json["estimates"][0]["estimator"] == "sips"
+    assert "random would have earned 0." in run("log.parquet", "--policy", "random").output
+    said = run("log.csv", "--lists", "good.json", "--click-log").output
+    assert "what a fitted PBM says, and no measurement: the log has no propensities" in said
+
+
+@pytest.mark.parametrize(
+    ("log", "options", "said"),
+    [
+        ("without.parquet", ["--lists", "good.json"], "needs propensities to be valued, found none in 9"),
+        ("foreign.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
+        ("missing.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
+        ("good.json", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
+        ("log.parquet", ["--lists", "unknown.json"], "found 'Z' for query 'q', which never was"),
+        ("log.parquet", ["--lists", "nowhere.json"], "lists for queries of the log, such as 'q'"),
+        ("log.parquet", ["--lists", "wrong.json"], "must have a list of items for each query"),
+        ("log.parquet", ["--lists", "missing.json"], "cannot be read"),
+        ("log.parquet", [], "expected either --lists or --policy, found neither"),
+        ("log.csv", ["--policy", "random", "--click-log"], "cannot be run along a click log"),
+        ("log.csv", ["--lists", "nowhere.json", "--click-log"], "found 'p', which it does not have"),
+    ],
+)
+def test_wrong_inputs_get_one_sentence(run, log, options, said):
+    result = run(log, *options)
+    assert isinstance(result.exception, InputError), result.output
+    assert said in str(result.exception)
+    assert "\n" not in str(result.exception)
