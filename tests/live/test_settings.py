@@ -53,6 +53,7 @@ def test_every_setting_is_a_keyword_an_option_and_a_variable(served):
             "store": "postgresql://x",
             "policy": "random",
             "holdout_by": "user",
+            "prior": "scores",
         },
     }
     for option in options():

@@ -14,6 +14,7 @@ from clickbandit.errors import InputError
 from clickbandit.live.kernels import unknown
 from clickbandit.policies.base import Policy, parse_policy
 from clickbandit.policies.possible import impossible
+from clickbandit.priors import Prior
 
 _TRIAL_HORIZON = 1000
 
@@ -50,11 +51,12 @@ class Algorithm:
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
         self.describe, self.renumber = live.describe, live.renumber
         self.admit, self.retire, self.prefix = live.admit, live.retire, live.prefix
+        self.teach, self.expect = live.teach, live.expect
 
-    def start(self, n_items: int, n_positions: int, horizon: int) -> Any:
+    def start(self, n_items: int, n_positions: int, horizon: int, prior: Prior | None = None) -> Any:
         """The state before the first list."""
         told: dict[str, Any] = {"order": range(n_items)} if "order" in self.policy.needs else {}
-        return self.policy.start(n_items, n_positions, horizon=horizon, **told)
+        return self.policy.start(n_items, n_positions, horizon=horizon, prior=prior, **told)
 
     @lru_cache(1000)  # noqa: B019  # an algorithm lives as long as the process
     def size(self, n_items: int, n_positions: int, horizon: int) -> int:

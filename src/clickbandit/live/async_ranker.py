@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from clickbandit.live.answers import Operation
 from clickbandit.live.methods import RankerMethods, resolve
-from clickbandit.live.requests import Request, new_id, rank_request
+from clickbandit.live.requests import Request, new_id, rank_request, with_scores
 from clickbandit.live.settings import RankerSettings, by_keywords
 from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.values import Shown
@@ -41,9 +41,11 @@ class AsyncRanker(RankerMethods):
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
         user: str | None = None,
+        scores: Sequence[float] | None = None,
     ) -> Shown:
         """What `rank` gives when the store fails, at once."""
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
+        request = with_scores(request, scores)
         return self._engine.given_order(request)
 
     async def _do(self, request: Request) -> Any:

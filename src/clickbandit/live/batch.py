@@ -159,11 +159,14 @@ class Batch(Transaction):
             return FROZEN, arrange([*json.loads(row.frozen), *items], request, row.positions), None, None
         learner = self.learner(row)
         if not learner.items:
-            change: Start | Items | None = Start(
-                row.policy, row.positions, row.horizon, self.settings.seed, list(items)
-            )
+            change: Start | Items | None = self.start(row, items, request.scores)
         else:
             change = learner.plan(items, self.settings.grace)
+            if isinstance(change, Start):
+                change = self.start(row, items, request.scores)
+            elif change is not None and change.new and learner.algorithm.expect is not None:
+                expected = self.learners.shared.expected(change.new, items, request.scores)
+                change = change._replace(expected=expected)
         if change is not None:
             self._restructure(row, learner, change)
         if request.pinned or request.excluded or learner.missing:
@@ -333,8 +336,9 @@ class Batch(Transaction):
             learner = self.learners.blank(row)
             self._replaced.add(row.id)
         if row.generation > 0:
-            start = Start(row.policy, row.positions, row.horizon, self.settings.seed, learner.items)
-            self._restructure(row, learner, start)
+            self._restructure(
+                row, learner, self.start(row, learner.items, None if learner.changes else learner.scores)
+            )
         self._changed(row)
         return summary(row)
 

@@ -81,7 +81,7 @@ class Engine:
         self._now = self.clock.now()
         self._gap = 0
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
-        self.learners = Learners(store, algorithms, settings.learners, settings.memory * 2**20)
+        self.learners = Learners(store, algorithms, settings)
         self.part = Part()  # of the queries, which is settled here
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._more_due = False

@@ -5,7 +5,7 @@ No clock, no files: the same records give the same bytes, here, in another proce
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,22 +14,14 @@ from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.packing import pack, unpack
-from clickbandit.live.records import Damaged, Items, Rank, Record, Settle, Start, Void
+from clickbandit.live.records import Damaged, Feedback, Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.values import MAX_ITEMS
 from clickbandit.policies.propensities import Estimate, by_draws, copy_of
+from clickbandit.priors import Prior
 from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
 """A list that was made longer ago than so many changes of the items is not learned from."""
-
-
-class Feedback(NamedTuple):
-    """A list that was shown, in the numbers that items have now."""
-
-    ranking: bytes
-    memo: bytes
-    complete: bool
-    """Whether all of its items are still there; else there is nothing to learn from."""
 
 
 class Learner:
@@ -56,6 +48,7 @@ class Learner:
         "random",
         "ranking",
         "rng",
+        "scores",
         "seed",
         "seen",
         "size",
@@ -91,6 +84,8 @@ class Learner:
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
+        self.scores: list[float] | None = None
+        """By item: what the request that it started with said."""
         self.size = 0
         """About how many bytes its snapshot has."""
         self.described: tuple[int, dict[str, Any]] | None = None
@@ -194,9 +189,11 @@ class Learner:
         self.positions, self.horizon, self.seed = record.positions, record.horizon, record.seed
         self.missing = {}
         self.changes = []
+        self.scores = record.scores
         self._name(list(record.items))
         if self.items:
-            self.state = self.algorithm.start(len(self.items), self.shown, self.horizon)
+            prior = None if record.prior is None else Prior(**record.prior)
+            self.state = self.algorithm.start(len(self.items), self.shown, self.horizon, prior)
             self._draw_from(
                 generators(self.seed, self.query, "live", self.algorithm.name, self.generation - 1)[0]
             )
@@ -213,6 +210,8 @@ class Learner:
         if record.new:
             assert self.algorithm.admit is not None
             self.state = self.algorithm.admit(self.state, len(record.new))
+            if record.expected is not None and self.algorithm.expect is not None:
+                self.state = self.algorithm.expect(self.state, record.expected)
             self._name(self.items + record.new)
             made_of.append(len(record.new))
         for name in record.gone:
@@ -359,6 +358,8 @@ class Learner:
             "missing": self.missing,
             "changes": self.changes,
         }
+        if self.scores is not None:
+            header["scores"] = self.scores
         if self.generation:
             header["policy"] = self.algorithm.name
         if not self.items:
@@ -381,6 +382,7 @@ class Learner:
         self = cls(query, algorithms)
         for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing", "changes"):
             setattr(self, name, header[name])
+        self.scores = header.get("scores")
         self._name(header["items"])
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])

@@ -5,9 +5,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
+from clickbandit.live.settings import RankerSettings
+from clickbandit.live.shared import Shared
 from clickbandit.live.stores.contract import LogRow, QueryRow, Snapshot, Store, checksum
 from clickbandit.live.values import StoreError
 
@@ -26,11 +28,12 @@ class LearnerError(Exception):
 class Learners:
     """Keeps in memory those that were used last, at most so many, with at most so many bytes."""
 
-    def __init__(self, store: Store, algorithms: Algorithms, max_learners: int, max_bytes: int) -> None:
+    def __init__(self, store: Store, algorithms: Algorithms, settings: RankerSettings) -> None:
         self._store = store
         self._algorithms = algorithms
-        self._max = max_learners
-        self._max_bytes = max_bytes
+        self._max = settings.learners
+        self._max_bytes = settings.memory * 2**20
+        self.shared = Shared(settings)
         self._known: OrderedDict[int, Learner] = OrderedDict()
         self._bytes: dict[int, int] = {}
         self.n_bytes = 0
@@ -42,6 +45,9 @@ class Learners:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def algorithm(self, policy: str) -> Algorithm:
+        return self._algorithms.add(policy)
 
     def get(self, query: int) -> Learner | None:
         return self._known.get(query)

@@ -39,6 +39,7 @@ from clickbandit.live.requests import (
     new_id,
     parse_duration,
     rank_request,
+    with_scores,
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores import open_store
@@ -86,7 +87,7 @@ class RankerMethods(ABC):
         self._settings = settings
         self._clock = settings.clock or time.time
         self._algorithms = Algorithms()
-        policy = self._algorithms.add(settings.policy).name
+        policy = self._algorithms.add(_within(settings)).name
         self._of_new_queries = QuerySettings(policy, settings.positions, settings.horizon, None)
         self._store = archived(open_store(store) if isinstance(store, str) else store, settings.archive)
         self._engine = Engine(
@@ -130,15 +131,18 @@ class RankerMethods(ABC):
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
         user: str | None = None,
+        scores: Sequence[float] | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from.
 
         `positions` may be given with the first request of a query. The same `id` again gives the same list, and with
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
         not shown; such a list is not learned from unless the rules provably change nothing. `user` says who sees it,
-        for `forget`.
+        for `forget`. `scores`, one for each item, are what a query starts from, calibrated over all queries, when this
+        is its first request; without them the `prior` of the ranker is.
         """
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
+        request = with_scores(request, scores)
         if user is not None:
             request = request._replace(user=check_name(user, "user"))
         return cast(Shown, await self._do(request))
@@ -331,6 +335,7 @@ class RankerMethods(ABC):
 
     def _stats(self, reader: Reader) -> Stats:
         here: dict[str, Any] = {**self._holdouts(reader), "store_bytes": reader.size(), **self.counts()}
+        here["shared"] = self._engine.learners.shared.view()
         del here["pruned"]
         return Stats(*reader.totals(), reader.states(), **here)
 
@@ -363,6 +368,13 @@ class RankerMethods(ABC):
             if not self._closed:
                 self._store.close()
             self._closed = True
+
+
+def _within(settings: RankerSettings) -> Policy | str:
+    """The policy of new queries, with their budget if they have one."""
+    if settings.max_loss == 0:
+        return settings.policy
+    return f"{settings.policy} within {settings.max_loss:g}"
 
 
 def _query_name(query: str) -> str:

@@ -6,8 +6,9 @@ log; a row of the store holds those that one transaction added.
     rank     nothing more: the list follows from the state and its generator
     settle   the list, its clicks and its memo, as `update` gets them
     void     the list and its memo, as `void` gets them
-    start    JSON: the policy and its settings, and the items; learning starts afresh
-    items    JSON: the items that are new, those that are gone, and how often in a row those at hand were missing
+    start    JSON: the policy and its settings, the items, and what they are expected to be; learning starts afresh
+    items    JSON: the items that are new, with what they are expected to be, those that are gone, and how often in a
+             row those at hand were missing
 """
 
 import json
@@ -58,6 +59,10 @@ class Start(NamedTuple):
     horizon: int
     seed: int
     items: list[str]
+    prior: dict[str, Any] | None = None
+    """The fields of what it starts from, a `Prior` in the numbers of the items."""
+    scores: list[float] | None = None
+    """By item: what the request said."""
 
 
 class Items(NamedTuple):
@@ -67,9 +72,20 @@ class Items(NamedTuple):
     gone: list[str]
     missing: dict[str, int]
     """How many requests in a row left an item out that is not gone yet."""
+    expected: list[tuple[float, float]] | None = None
+    """Of each new item: how attractive it should be, and how many examinations that is worth."""
 
 
 Record = Rank | Settle | Void | Start | Items
+
+
+class Feedback(NamedTuple):
+    """A list that was shown, in the numbers that items have now."""
+
+    ranking: bytes
+    memo: bytes
+    complete: bool
+    """Whether all of its items are still there; else there is nothing to learn from."""
 
 
 def settle(ranking: bytes, clicks: int, memo: bytes) -> bytes:
@@ -82,7 +98,8 @@ def void(ranking: bytes, memo: bytes) -> bytes:
 
 
 def text(record: Start | Items) -> bytes:
-    written = json.dumps(record._asdict(), ensure_ascii=False).encode()
+    given = {name: value for name, value in record._asdict().items() if value is not None}
+    written = json.dumps(given, ensure_ascii=False).encode()
     return _TEXT_HEAD.pack(_START if isinstance(record, Start) else _ITEMS, len(written)) + written
 
 

@@ -49,6 +49,8 @@ class RankRequest(NamedTuple):
     excluded: frozenset[str]
     body: bytes
     user: str | None = None
+    scores: tuple[float, ...] | None = None
+    """By item: what the page's own ranking is by."""
 
 
 class Click(NamedTuple):
@@ -157,6 +159,24 @@ def rank_request(
         left_out,
         blake2b(encoded, digest_size=16).digest(),
     )
+
+
+def with_scores(request: RankRequest, scores: Sequence[float] | None) -> RankRequest:
+    """The request with a score for each of its items, if they are in order."""
+    if scores is None:
+        return request
+    if isinstance(scores, (str, bytes)) or not isinstance(scores, (list, tuple)):
+        raise InputError(f"scores must be a list of numbers, found {type(scores).__name__}")
+    for score in scores:
+        if type(score) not in (int, float) or not math.isfinite(score):
+            raise InputError(f"scores must be finite numbers, found {score!r}")
+    if len(scores) != len(request.items):
+        raise InputError(
+            f"scores must be one for each of the {len(request.items)} items, found {len(scores)}"
+        )
+    found = tuple(float(score) for score in scores)
+    digest = blake2b(request.body + json.dumps(found).encode(), digest_size=16).digest()
+    return request._replace(scores=found, body=digest)
 
 
 def _explain(items: Sequence[object]) -> None:

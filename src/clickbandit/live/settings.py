@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 from clickbandit.errors import InputError
 from clickbandit.intervals import TIGHTEST_AT
 from clickbandit.live.requests import check_horizon, check_positions, parse_duration
+from clickbandit.priors import STRENGTH
 from clickbandit.registry import suggestion
 
 if TYPE_CHECKING:
@@ -54,6 +55,23 @@ class RankerSettings:
     horizon: int = field(
         default=1_000_000,
         metadata=about("Impressions of a query that set a policy's constants; learning continues past it."),
+    )
+    prior: str = field(
+        default="none",
+        metadata=about(
+            "What queries start from: given-order, scores (of the request), a fitted queries file, or none.",
+            metavar="WHAT",
+        ),
+    )
+    prior_strength: float = field(
+        default=STRENGTH, metadata=about("How many examinations of an item that is worth.")
+    )
+    max_loss: float = field(
+        default=0.0,
+        metadata=about(
+            "Share of the given order's clicks that a query may lose, such as 0.02; 0 for no budget.",
+            metavar="SHARE",
+        ),
     )
     window: str | float = field(
         default="30m",
@@ -116,6 +134,14 @@ class RankerSettings:
         check_horizon(self.horizon)
         if not 0 <= self.holdout <= 1:
             raise InputError(f"holdout must be a share from 0 to 1, found {self.holdout!r}")
+        if not 0 < self.prior_strength < math.inf:
+            raise InputError(f"prior_strength must be a number above 0, found {self.prior_strength!r}")
+        if not 0 <= self.max_loss < 1:
+            raise InputError(f"max_loss must be a share from 0 to below 1, found {self.max_loss!r}")
+        if self.prior not in ("given-order", "scores", "none") and not Path(self.prior).is_file():
+            raise InputError(
+                f"prior must be given-order, scores, none or a queries file, and there is no file {self.prior!r}"
+            )
         if self.holdout_by not in ("impression", "user"):
             raise InputError(f"holdout_by must be impression or user, found {self.holdout_by!r}")
         for name in ("grace", "learners", "memory", "max_queries", "tightest_at"):
@@ -155,6 +181,7 @@ class RankerSettings:
 class ServiceSettings(RankerSettings):
     """How a ranker is served over HTTP."""
 
+    prior: str = field(default="given-order", metadata=RankerSettings.__dataclass_fields__["prior"].metadata)
     store: str = field(
         default="sqlite:///clickbandit.db",
         metadata=about(
@@ -223,8 +250,8 @@ class Option(NamedTuple):
 def options() -> list[Option]:
     """The settings that `clickbandit serve` takes, those of the service first."""
     found = []
-    inherited = len(fields(RankerSettings))
-    for entry in (*fields(ServiceSettings)[inherited:], *fields(RankerSettings)):
+    known, inherited = fields(ServiceSettings), len(fields(RankerSettings))
+    for entry in (*known[inherited:], *known[:inherited]):
         if entry.metadata:
             kind = entry.metadata["kind"] or type(entry.default)
             metavar = entry.metadata["metavar"] or _METAVARS[kind]

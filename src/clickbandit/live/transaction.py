@@ -16,6 +16,7 @@ from clickbandit.live.learner import Learner
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.records import Damaged, Items, Start
 from clickbandit.live.settings import RankerSettings
+from clickbandit.live.shared import MAX_LESSONS, Taught, as_record
 from clickbandit.live.stores.contract import (
     Changes,
     EventRow,
@@ -94,6 +95,40 @@ class Transaction:
             comparisons=self._compared.rows(),
             forgotten=self._forgotten,
             forgotten_users=self._forgotten_users,
+            lessons=self._lessons({snapshot.query for snapshot in snapshots}),
+        )
+
+    def _lessons(self, queries: set[int]) -> list[tuple[int, bytes]]:
+        """What these queries teach others, as far as their policies teach anything."""
+        lessons = []
+        for query in queries:
+            learner = self.learners.get(query)
+            if learner is None or not learner.items or learner.algorithm.teach is None:
+                continue
+            try:
+                lesson = learner.algorithm.teach(learner.state)
+            except Exception:  # of the policy's code: no query depends on it
+                log.exception("the policy %s of query %r cannot teach", learner.algorithm.name, learner.query)
+                continue
+            written = Taught(lesson, not learner.changes, learner.scores or ()).to_bytes()
+            self.learners.shared.add(query, Taught.from_bytes(written))  # as all processes have it
+            lessons.append((query, written))
+        return lessons
+
+    def start(self, row: QueryRow, items: Sequence[str], scores: Sequence[float] | None) -> Start:
+        """The record that a query starts with, which has what it is given to start from."""
+        shared, algorithm = self.learners.shared, self.learners.algorithm(row.policy)
+        if items and algorithm.policy.algorithm.prime is not None and shared.is_stale(self.now):
+            shared.refresh(self._store.lessons(MAX_LESSONS), self.now)
+        prior = shared.prior(algorithm, row.name, items, scores) if items else None
+        return Start(
+            row.policy,
+            row.positions,
+            row.horizon,
+            self.settings.seed,
+            list(items),
+            None if prior is None else as_record(prior),
+            None if prior is None or scores is None else list(scores),
         )
 
     def _log_row(self, query: int, written: bytes) -> LogRow:

@@ -343,6 +343,10 @@ class Stats:
     """Of the day, in UTC."""
     store_bytes: int
 
+    shared: dict[str, Any]
+    """What new queries start from: how many `queries` taught it, the `curve` of attraction by place in the given order,
+    and the `examination` by position, each with a 95% interval."""
+
     ranked: dict[Source, int]
     """Lists served, by how they were made; "fallback" counts those that the store's failure left as they were given."""
     events: dict[EventVerdict, int]

@@ -135,6 +135,7 @@ class Within(Policy):
             renumber=self._renumber if inner.renumber is not None else None,
             teach=self._teach if inner.teach is not None else None,
             possible=self._possible,
+            expect=self._expect if inner.expect is not None else None,
         )
 
     @cached_property
@@ -208,6 +209,11 @@ class Within(Policy):
         new = range(len(state.given_order), len(state.given_order) + n_new)
         inner = self.policy.live.admit(self._split(state), n_new)
         return self._joined(inner, [*state.given_order, *new], state.tally)
+
+    def _expect(self, state: State, expected: Sequence[tuple[float, float]]) -> State:
+        assert self.policy.live.expect is not None
+        inner = self.policy.live.expect(self._split(state), expected)
+        return self._joined(inner, state.given_order, state.tally)
 
     def _retire(self, state: State, item: int) -> State:
         assert self.policy.live.retire is not None

@@ -10,7 +10,7 @@ ranking: it comes back with the clicks, which may be late, out of order, or neve
 alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -203,6 +203,12 @@ class Possible(Protocol):
     def __call__(self, state: State, fresh: State, /) -> bool: ...
 
 
+class Expect(Protocol):
+    """The state where the last items are expected to be so attractive, worth so many examinations; after `admit`."""
+
+    def __call__(self, state: State, expected: Sequence[tuple[float, float]], /) -> State: ...
+
+
 @dataclass(frozen=True)
 class Live(Contract):
     """What the live ranker uses of a policy, as far as it is there."""
@@ -220,3 +226,4 @@ class Live(Contract):
     possible: Possible | None = None
     """Without this the shapes of a fresh state are enough: for a policy whose state points into arrays only by orders
     of all items."""
+    expect: Expect | None = None

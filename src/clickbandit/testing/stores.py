@@ -197,6 +197,9 @@ def _check_learning(store: Store, filled: _Filled) -> None:
     expect(store.snapshot(second), None, "the snapshot of a query without one")
     for query in (first, second, third):
         expect(store.history(query), filled.histories.get(query), "a query's history")
+    store.save(Changes(lessons=[(first, b"old"), (second, b"\x00"), (first, b"new")]))
+    expect(sorted(store.lessons(9)), [(first, b"new"), (second, b"\x00")], "what queries teach")
+    expect(len(store.lessons(1)), 1, "lessons up to the limit")
     store.rollback()
 
 

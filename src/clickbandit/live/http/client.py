@@ -22,6 +22,7 @@ from clickbandit.live.requests import (
     click_request,
     new_id,
     rank_request,
+    with_scores,
 )
 from clickbandit.live.values import (
     MAX_NAME,
@@ -93,9 +94,11 @@ class Client:
         pinned: Mapping[str, int] | None = None,
         excluded: Collection[str] = (),
         user: str | None = None,
+        scores: Sequence[float] | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from."""
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(time.time()))
+        request = with_scores(request, scores)
         body = messages.RankBody(
             query=query,
             items=list(items),
@@ -104,6 +107,7 @@ class Client:
             pinned=request.pinned,
             excluded=list(request.excluded),
             user=None if user is None else check_name(user, "user"),
+            scores=None if request.scores is None else list(request.scores),
         )
         try:
             answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))

@@ -364,6 +364,7 @@ def _wishes(body: RankBody) -> dict[str, Any]:
         "pinned": body.pinned,
         "excluded": body.excluded or (),
         "user": body.user,
+        "scores": body.scores,
     }
 
 

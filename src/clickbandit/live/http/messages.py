@@ -74,6 +74,12 @@ class RankBody(Struct, forbid_unknown_fields=True):
         User | None,
         Meta(description="Who sees the list: for --holdout-by user, and for DELETE /v1/users/{user}."),
     ] = None
+    scores: Annotated[
+        list[float] | None,
+        _checked(
+            "What the page's own ranking is by, for each item: what a query starts from.", maxItems=MAX_ITEMS
+        ),
+    ] = None
 
 
 class EventBody(Struct, forbid_unknown_fields=True, gc=False):

@@ -28,6 +28,7 @@ from clickbandit.live.http.service import Service
 from clickbandit.live.settings import ServiceSettings
 from clickbandit.live.stores.contract import Part
 from clickbandit.live.stores.late import open_when_there
+from clickbandit.policies.base import Policy, parse_policy
 
 _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
@@ -207,11 +208,27 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
+def _start(settings: ServiceSettings) -> str:
+    """What new queries start from, and what that means for a page that has an order."""
+    policy = settings.policy if isinstance(settings.policy, Policy) else parse_policy(settings.policy)
+    if policy.algorithm.prime is None:
+        return "which starts from nothing, and so at first loses clicks against the given order"
+    if settings.prior == "none":
+        return (
+            "which without --prior starts from nothing, and so at first loses clicks against the given order"
+        )
+    return f"which starts from what is known (--prior {settings.prior})"
+
+
 def _announce(settings: ServiceSettings, listener: socket.socket) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{listener.getsockname()[1]}"
+    store, within = (
+        _without_secrets(settings.store),
+        f" within {settings.max_loss:g}" if settings.max_loss else "",
+    )
     print(
-        f"clickbandit serves {url} from {_without_secrets(settings.store)} with {settings.policy}; for example:"
+        f"clickbandit serves {url} from {store} with {settings.policy}{within}, {_start(settings)}; for example:"
     )
     key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or settings.api_keys_file else ""
     print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')

@@ -1,6 +1,6 @@
 // All queries: how much goes on, whether it pays, and each query with its state.
 
-import {interval, spark} from "./charts.js";
+import {curve, interval, spark} from "./charts.js";
 import {h, table} from "./dom.js";
 import {ago, chance, count, counted, rate, share, signed, STATES} from "./words.js";
 
@@ -25,6 +25,7 @@ export function render({stats, page}, view) {
     h("h1", {}, "What is being learned"),
     figures(stats),
     comparison(stats),
+    shared(stats.shared),
     h("h2", {id: "queries"}, "Queries"),
     stats.sure > 0 && h("p", {class: "note"}, `${counted(stats.sure, "query", "queries")} may be frozen: the list is final, or the policy 95% sure of all of it.`),
     filters(stats, view),
@@ -70,6 +71,19 @@ function figures(stats) {
     figure("Late clicks", share(stats.late, clicks), `${count(stats.late)} came after settlement`),
     figure("Voided", share(stats.voided, stats.impressions), `${counted(stats.voided, "impression")} never seen`),
   );
+}
+
+// What new queries start from, as the others taught it.
+function shared({queries: teachers, curve: places, examination}) {
+  const whole = (x) => `${Math.round(100 * x)}%`;
+  const told = (points) => points.map(({position, estimate, low, high}) => `${position}: ${whole(estimate)} (${whole(low)} to ${whole(high)})`).join(", ");
+  const figureOf = (points, label, caption) => points.length > 0 && h("figure", {},
+    curve(points, {width: 420, label: `${label} ${told(points)}`}), h("figcaption", {}, caption));
+  return (places.length > 0 || examination.length > 0) && h("section", {"aria-labelledby": "shared"},
+    h("h2", {id: "shared"}, "What new queries start from"),
+    h("p", {}, `Learned from ${counted(teachers, "query", "queries")}; each query takes it once, when it starts.`),
+    figureOf(places, "Attraction by place in the given order:", "How attractive items are by their place in the given order, and in what range the mean over queries probably lies."),
+    figureOf(examination, "How often a position is looked at:", "How often each position is looked at while nothing above was clicked, compared with the first."));
 }
 
 const verdict = ({low, high}) => (low > 0 ? "lists made here get more clicks." : high < 0 ? "lists made here get fewer clicks." : "not yet told from chance.");

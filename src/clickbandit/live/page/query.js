@@ -57,7 +57,11 @@ function controls(summary, {ready, why}) {
   ];
 }
 
-function facts({summary, generation}) {
+// Of a policy with a budget: how much of it is spent.
+const spent = ({max_loss: most, spent: part, explored, shown_given: given}) =>
+  `${percent(part)} of the ${Math.round(1000 * most) / 10}% that may be lost; ${count(explored)} lists explored, ${count(given)} were the given order`;
+
+function facts({summary, generation, learned}) {
   const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("dl", {class: "facts"},
     fact("Impressions", count(summary.impressions)),
@@ -66,6 +70,7 @@ function facts({summary, generation}) {
     fact("Late clicks", count(summary.late)),
     fact("Voided", share(summary.voided, summary.impressions)),
     fact("Policy", h("code", {}, summary.policy)),
+    learned.budget && fact("Budget spent", spent(learned.budget)),
     fact("Horizon", `${count(summary.horizon)}${summary.past_horizon ? ", passed" : ""}`),
     generation > 1 && fact("Started", `${counted(generation, "time")}`));
 }

@@ -226,6 +226,8 @@ class Changes:
     """Impressions that are to be deleted with their events, after all else."""
     forgotten_users: list[str] = field(default_factory=list)
     """Users whose comparisons are to be deleted."""
+    lessons: list[tuple[int, bytes]] = field(default_factory=list)
+    """What queries teach others, in the place of what they did."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -304,6 +306,9 @@ class Store(Protocol):
 
     def history(self, query: int) -> bytes | None:
         """The history of a query, if it has one."""
+
+    def lessons(self, limit: int) -> list[tuple[int, bytes]]:
+        """The ids and lessons of the queries that changed last, of those that have one."""
 
     def save(self, changes: Changes) -> None:
         """Write everything. A new impression, event or log row whose id (key, number) exists is a `StoreError`."""

@@ -101,6 +101,10 @@ class SqlStore(ABC):
         row = self.database.row("select history from histories where query = ?", (query,))
         return None if row is None else row[0]
 
+    def lessons(self, limit: int) -> list[tuple[int, bytes]]:
+        asked = "select id, prior from queries where prior is not null order by updated desc limit ?"
+        return [(id, bytes(lesson)) for id, lesson in self.database.rows(asked, (limit,))]
+
     def save(self, changes: Changes) -> None:
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
             (_SET_QUERY, [_query_values(row) for row in changes.queries]),
@@ -113,6 +117,7 @@ class SqlStore(ABC):
             (_ADD_COMPARISON, changes.comparisons),
             (_ADD_OFFER, changes.offers),
             ("delete from comparisons where unit = ?", [(user,) for user in changes.forgotten_users]),
+            ("update queries set prior = ? where id = ?", [(told, id) for id, told in changes.lessons]),
         )
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
         self.database.run_many("delete from snapshots where query = ? and number <= ?", based)

@@ -31,7 +31,7 @@ from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.click_ts.guard import renumber
 from clickbandit.policies.click_ts.items import admit, possible, retire
 from clickbandit.policies.click_ts.lesson import teach
-from clickbandit.policies.click_ts.prior import prime
+from clickbandit.policies.click_ts.prior import expect, prime
 from clickbandit.policies.click_ts.state import check_memory, init, memo_size
 from clickbandit.policies.contract import Algorithm, Live
 
@@ -66,6 +66,7 @@ class ClickTS(Policy):
         retire=retire,
         renumber=renumber,
         teach=teach,
+        expect=expect,
         possible=possible,
     )
 

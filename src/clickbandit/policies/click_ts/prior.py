@@ -21,6 +21,7 @@ Of examination a prior tells log e with an error, cell by cell; it is kept as wh
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -77,6 +78,18 @@ def _see(state: State, prior: Prior) -> State:
         gone_slope=slope,
         gone_precision=np.diag(precision),
     )
+
+
+def expect(state: State, expected: Sequence[tuple[float, float]]) -> State:
+    """What new items are expected to be, where anything is expected of the others."""
+    if len(state.weight) > 0:
+        for item, (attraction, strength) in enumerate(expected, len(state.expected) - len(expected)):
+            mean = min(max(attraction, LOWEST_MEAN), HIGHEST_MEAN)
+            state.expected[item], state.strength[item] = mean, strength
+            state.shape[item], state.rate[item] = strength * mean, strength
+            state.clicked[item], state.unclicked[item] = strength * mean, strength * (1 - mean)
+            state.attraction[item] = mean
+    return state
 
 
 # --- the rows -----------------------------------------------------------------------------------------------

@@ -1,0 +1,211 @@
+"""What one query teaches another: where users look on this page, how attraction falls along the given order, and what
+scores are worth. A query takes it once, when it starts, as a prior that its first record holds; replay needs no more.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.live.algorithm import Algorithm
+from clickbandit.live.settings import RankerSettings
+from clickbandit.priors import (
+    Curve,
+    Lesson,
+    Prior,
+    calibrate,
+    estimate_curve,
+    shared_examination,
+    usual_attraction,
+)
+from clickbandit.queries import Query, load_queries
+
+MAX_LESSONS = 500
+"""Queries that are learned from, those that changed last."""
+MIN_LESSONS = 8
+"""So many must teach before a curve or a calibration is taken for more than what one would guess."""
+REFRESH = 60_000
+"""Milliseconds after which the store is asked for the lessons of other processes."""
+
+
+class Taught(NamedTuple):
+    """One query's lesson, as it is stored."""
+
+    lesson: Lesson
+    in_order: bool
+    """Whether its items are still those that were given, in that order."""
+    scores: Sequence[float] = ()
+
+    def to_bytes(self) -> bytes:
+        values = {**self.lesson._asdict(), "in_order": self.in_order, "scores": list(self.scores)}
+        return json.dumps(_rounded(values)).encode()
+
+    @classmethod
+    def from_bytes(cls, written: bytes) -> "Taught":
+        values = json.loads(written)
+        in_order, scores = values.pop("in_order"), values.pop("scores")
+        values["precision"] = [[np.inf if one is None else one for one in row] for row in values["precision"]]
+        return cls(Lesson(**values), in_order, scores)
+
+
+def _rounded(value: Any) -> Any:
+    """With four digits behind the point, and None for what is infinite, which JSON has no word for."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    if isinstance(value, float):
+        return round(value, 4) if np.isfinite(value) else None
+    return value
+
+
+class Shared:
+    """What is known of the page, from the lessons of all queries."""
+
+    def __init__(self, settings: RankerSettings) -> None:
+        self._settings = settings
+        self._lessons: OrderedDict[int, Taught] = OrderedDict()
+        self._read_at: int | None = None
+        self._known: tuple[Any, ...] | None = None
+        """Curve, examination and calibration, until another lesson comes."""
+        self._fitted: dict[str, Query] = {}
+        if settings.prior not in ("none", "given-order", "scores"):
+            self._fitted = {query.query: query for query in load_queries(settings.prior)}
+
+    def add(self, query: int, taught: Taught) -> None:
+        self._lessons[query] = taught
+        self._lessons.move_to_end(query)
+        while len(self._lessons) > MAX_LESSONS:
+            self._lessons.popitem(last=False)
+        self._known = None
+
+    def is_stale(self, now: int) -> bool:
+        return self._read_at is None or not 0 <= now - self._read_at < REFRESH
+
+    def refresh(self, stored: Iterable[tuple[int, bytes]], now: int) -> None:
+        """Take over what the store has."""
+        self._read_at = now
+        for query, written in stored:
+            self.add(query, Taught.from_bytes(written))
+
+    # --- what is known --------------------------------------------------------------------------------------
+
+    def known(
+        self,
+    ) -> tuple[Curve | None, tuple[list[list[float]], list[list[float]]], list[tuple[float, float]]]:
+        """The curve by given place, the examination with its errors, and the calibration of scores."""
+        if self._known is None:
+            lessons = list(self._lessons.values())
+            ordered = [one.lesson for one in lessons if one.in_order]
+            curve = None
+            if len(ordered) >= MIN_LESSONS:
+                longest = max(len(one.clicks) for one in ordered)
+                clicks, examined = (
+                    [[*getattr(one, name), *[0.0] * (longest - len(one.clicks))] for one in ordered]
+                    for name in ("clicks", "examined")
+                )
+                curve = estimate_curve(clicks, examined)
+            scored = [one for one in lessons if len(one.scores) == len(one.lesson.clicks) > 0]
+            pairs = [
+                (score, min(1.0, clicks / examined))
+                for one in scored
+                for score, clicks, examined in zip(
+                    one.scores, one.lesson.clicks, one.lesson.examined, strict=True
+                )
+                if examined >= 1
+            ]
+            calibration = calibrate(pairs) if len(scored) >= MIN_LESSONS else []
+            self._known = curve, shared_examination([one.lesson for one in lessons]), calibration
+        return self._known
+
+    def attraction(self, place: int) -> float:
+        """What is expected of the item at a place, from 0, of the given order."""
+        curve, usual = self.known()[0], usual_attraction(place + 1)
+        if curve is None:
+            return usual[place]
+        last = min(place, len(curve.mean) - 1)  # places of which nobody told fall as is usual
+        return curve.mean[last] * usual[place] / usual[last]
+
+    def prior(
+        self, algorithm: Algorithm, query: str, items: Sequence[str], scores: Sequence[float] | None
+    ) -> Prior | None:
+        """What a query starts from, if its policy can start from something."""
+        if algorithm.policy.algorithm.prime is None or (self._settings.prior == "none" and scores is None):
+            return None
+        strength = self._settings.prior_strength
+        _, (rows, errors), calibration = self.known()
+        if scores is not None:
+            prior = Prior.from_scores(scores, calibration=calibration or None, strength=strength)
+        elif query in self._fitted:
+            prior = self._from_file(query, items)
+        else:
+            curve = [self.attraction(place) for place in range(len(items))]
+            prior = Prior.from_order(range(len(items)), attraction=curve, strength=strength)
+        if len(prior.examination) == 0 and rows:
+            prior = Prior(prior.attraction, prior.strength, prior.order, rows, errors)
+        return prior
+
+    def _from_file(self, query: str, items: Sequence[str]) -> Prior:
+        """The first click model that a file has for the query; items that it has not are expected to be as usual."""
+        fitted = self._fitted[query]
+        if not fitted.models:
+            raise InputError(
+                f"the prior {self._settings.prior} must have a click model for query {query}, found none"
+            )
+        found = Prior.from_model(next(iter(fitted.models.values())))
+        number = {item: i for i, item in enumerate(fitted.items)}
+        expected = [
+            (found.attraction[number[item]], self._settings.prior_strength)
+            if item in number
+            else self.as_usual(place)
+            for place, item in enumerate(items)
+        ]
+        attraction, strength = zip(*expected, strict=True)
+        return Prior(attraction, strength).with_examination(found)
+
+    def as_usual(self, place: int) -> tuple[float, float]:
+        """The attraction of an item of which only its place is known, worth the examinations that bring one click."""
+        attraction = self.attraction(place)
+        return attraction, 1 / max(attraction, 1e-3)
+
+    def expected(
+        self, new: Sequence[str], items: Sequence[str], scores: Sequence[float] | None
+    ) -> list[tuple[float, float]]:
+        """What is expected of new items among those of a request, and what that is worth."""
+        calibration = self.known()[2]
+        if scores is not None and calibration:
+            prior = Prior.from_scores(scores, calibration=calibration)
+            by_name = dict(zip(items, prior.attraction, strict=True))
+            return [(by_name[item], 1 / max(by_name[item], 1e-3)) for item in new]
+        return [self.as_usual(items.index(item)) for item in new]
+
+    def view(self) -> dict[str, Any]:
+        """For people: the curve with its interval, and where users look with no click above."""
+        curve, (rows, errors), _ = self.known()
+        told: dict[str, Any] = {"queries": len(self._lessons), "curve": [], "examination": []}
+        if curve is not None:
+            told["curve"] = [
+                {"position": place + 1, "estimate": mean, "low": low, "high": high}
+                for place, (mean, low, high) in enumerate(zip(*curve, strict=True))
+            ]
+        for k, (row, error) in enumerate(zip(rows, errors, strict=True)):
+            spread = np.exp(1.96 * error[0]) if k else 1.0
+            low, high = min(1.0, row[0] / spread), min(1.0, row[0] * spread)
+            told["examination"].append(
+                {"position": k + 1, "estimate": min(1.0, row[0]), "low": low, "high": high}
+            )
+        return told
+
+
+def as_record(prior: Prior) -> dict[str, Any]:
+    """A prior as a record holds it."""
+    return {
+        "attraction": list(prior.attraction),
+        "strength": list(prior.strength),
+        "order": list(prior.order),
+        "examination": [list(row) for row in prior.examination],
+        "examination_error": [list(row) for row in prior.examination_error],
+    }

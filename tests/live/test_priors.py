@@ -1,0 +1,180 @@
+"""What queries start from live: the given order, scores, a file, what others teach; and exact replay of all that."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clickbandit import CascadeModel, InputError, Prior, Query, save_queries
+from clickbandit.live import Ranker, algorithm
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.learner import Learner
+from clickbandit.live.records import Items, Start, read, text
+from clickbandit.live.shared import MIN_LESSONS, Taught, as_record
+from clickbandit.priors import Lesson
+from live.conftest import only_sqlite, specialise_plainly
+
+ITEMS = ["A", "B", "C", "D"]
+
+
+@pytest.fixture(autouse=True)
+def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithm, "specialise", specialise_plainly)
+
+
+def started(learner: Learner, n: int = 30) -> list[bytes]:
+    """Lists and clicks on the first item of each; the records."""
+    written = []
+    for _ in range(n):
+        learner.rank()
+        shown = learner.ranking.copy()
+        clicks = np.array([1, *[0] * (len(shown) - 1)])
+        learner.settle(shown, clicks, learner.memo.copy())
+        written.append(shown.tobytes())
+    return written
+
+
+@pytest.mark.parametrize("policy", ["click-ts", "click-ts within 0.1", "cts", "given"])
+def test_a_record_holds_all_that_a_query_starts_from(policy: str, plain: Algorithms) -> None:
+    """Made again from its bytes and from a snapshot, with an item that came later, it shows the same lists."""
+    prior = as_record(
+        Prior([0.1, 0.5, 0.3, 0.2], [50.0] * 4, [1, 2, 3, 0], [[1.0], [0.5, 0.4]], [[0.1], [0.2, 0.3]])
+    )
+    records = [
+        Start(policy, 2, 1000, 1, ITEMS, prior, [3.0, 4.0, 2.0, 1.0]),
+        Items(["E"], [], {}, [(0.4, 7.0)]),
+    ]
+    learners = [Learner("q", plain), Learner("q", plain)]
+    for record in records:
+        learners[0].apply(record)
+        (again,) = read(text(record))
+        learners[1].apply(again)
+    assert learners[0].best()[0] == "B"
+    assert started(learners[0]) == started(learners[1])
+    third = Learner.from_bytes("q", plain, learners[0].to_bytes())
+    assert third.scores == [3.0, 4.0, 2.0, 1.0]
+    assert started(third) == started(learners[1])
+    if policy.startswith("click-ts"):
+        assert third.state.expected[-1] == 0.4
+        assert third.state.strength[-1] == 7.0
+
+
+def test_records_of_before_priors_are_as_they_were() -> None:
+    assert b"prior" not in text(Start("cts", 2, 1000, 1, ITEMS))
+    assert b"expected" not in text(Items(["E"], [], {}))
+
+
+def test_a_lesson_is_read_as_it_was_written() -> None:
+    lesson = Lesson([1.0, 2.0], [3.0, 4.5], [[0.0], [-0.5, -1.25]], [[np.inf], [4.0, 0.0]])
+    taught = Taught(lesson, True, [0.5, 0.25])
+    assert Taught.from_bytes(taught.to_bytes()) == (lesson, True, [0.5, 0.25])
+
+
+@only_sqlite
+class TestRanker:
+    @pytest.fixture
+    def opened(self, open_ranker: Callable[..., Ranker]) -> Callable[..., Ranker]:
+        return lambda **given: open_ranker(
+            **{"policy": "click-ts", "positions": 2, "prior": "given-order", **given}
+        )
+
+    @pytest.fixture
+    def start_of(self, sql: Callable[[str], list[tuple[Any, ...]]]) -> Callable[[str], dict[str, Any]]:
+        """What the first record of a query holds."""
+
+        def first(query: str) -> dict[str, Any]:
+            asked = f"select records from log join queries on query = id where name = '{query}' order by log.number"
+            (start, *_) = read(sql(asked)[0][0])
+            assert isinstance(start, Start)
+            return start._asdict()
+
+        return first
+
+    def test_queries_teach_each_other_and_that_is_kept(
+        self, opened: Callable[..., Ranker], start_of: Any
+    ) -> None:
+        ranker = opened()
+        for number in range(MIN_LESSONS):
+            for _ in range(130):
+                shown = ranker.rank(f"q{number}", ITEMS)
+                if shown.items[0] == "A":
+                    ranker.click(shown.id, "A")
+                ranker.settle(shown.id)
+            assert ranker.verify(f"q{number}")
+        first = start_of("q0")["prior"]
+        assert first["attraction"][0] == 0.4
+        assert first["examination"] == []
+        ranker.rank("later", ITEMS)
+        later = start_of("later")["prior"]
+        assert later["attraction"][0] > 0.8
+        assert 0.6 < later["attraction"][1] / later["attraction"][0] < 0.8, "nobody told of it: as is usual"
+        assert len(later["examination"]) == 2
+        shared = ranker.stats().shared
+        assert shared["queries"] == MIN_LESSONS
+        assert shared["curve"][0]["low"] <= shared["curve"][0]["estimate"] <= shared["curve"][0]["high"]
+        assert [point["position"] for point in shared["examination"]] == [1, 2]
+        ranker.close()
+        again = opened()
+        again.rank("after a restart", ITEMS)
+        assert start_of("after a restart")["prior"] == later
+        assert again.verify("q0")
+        assert again.reset("q0").query == "q0"
+        again.rank("q0", ITEMS)
+        assert again.verify("q0")
+
+    def test_scores_order_a_query_and_bad_ones_lose_nothing(
+        self, opened: Callable[..., Ranker], start_of: Any
+    ) -> None:
+        ranker = opened(prior="none")
+        for scores, message in (
+            ([1, 2, 3], "one for each of the 4 items, found 3"),
+            ([1, 2, 3, float("nan")], "finite numbers, found nan"),
+            ([1, 2, 3, "high"], "finite numbers, found 'high'"),
+            ([1, 2, 3, True], "finite numbers, found True"),
+            ("1234", "a list of numbers, found str"),
+        ):
+            with pytest.raises(InputError, match=message):
+                ranker.rank("q", ITEMS, scores=scores)  # type: ignore[arg-type]
+        assert ranker.stats().queries == 0
+        ranker.rank("q", ITEMS, scores=[1, 2, 3, 4])
+        assert start_of("q")["prior"]["order"] == [3, 2, 1, 0]
+        ranker.rank("plain", ITEMS)
+        assert start_of("plain")["prior"] is None
+        assert ranker.query("q").best == ["D", "C"]
+
+    def test_from_a_file_and_within_a_budget(
+        self, opened: Callable[..., Ranker], start_of: Any, tmp_path: Any
+    ) -> None:
+        file = tmp_path / "fitted.json"
+        save_queries(file, [Query("q", ["A", "C"], {"CM": CascadeModel(attraction=[0.2, 0.7])})])
+        ranker = opened(prior=str(file), max_loss=0.05)
+        shown = ranker.rank("q", ITEMS)
+        prior = start_of("q")["prior"]
+        assert [round(value, 2) for value in prior["attraction"]] == [0.2, 0.28, 0.7, 0.2]
+        assert shown.policy == "click-ts within 0.05"
+        assert shown.items == ("C", "B")
+        assert ranker.query("q").learned["budget"]["max_loss"] == 0.05
+        for given, message in (
+            ({"prior": "nowhere.json"}, "there is no file 'nowhere.json'"),
+            ({"prior_strength": 0}, "above 0, found 0"),
+            ({"max_loss": 1}, "from 0 to below 1, found 1"),
+        ):
+            with pytest.raises(InputError, match=message):
+                opened(**given)
+
+    def test_new_items_enter_as_is_expected_of_their_place(self, opened: Callable[..., Ranker]) -> None:
+        ranker = opened()
+        ranker.rank("q", ITEMS)
+        ranker.rank("q", ["new", *ITEMS])
+        known = {entry["item"]: entry for entry in ranker.query("q").learned["items"]}
+        assert known["new"]["in_list"] > known["D"]["in_list"]
+        assert ranker.verify("q")
+
+
+def test_bad_scores_over_http(open_service: Any) -> None:
+    service = open_service({"policy": "cts", "prior": "given-order"})
+    for scores in ("[1, 2]", "[1, 2, null]", '[1, 2, "x"]', "[1, 2, NaN]", "{}"):
+        body = f'{{"query": "q", "items": ["A", "B", "C"], "scores": {scores}}}'
+        assert service.post("/v1/rank", body.encode()).status in (400, 422), scores
+    assert service.rank(query="q", items=["A", "B", "C"], scores=[1, 2, 3.5])
