@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
@@ -86,6 +87,16 @@ Problem.make_loop = _make_loop  # type: ignore[method-assign]
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         Dispatcher.compile = _compile_alone
+
+
+# --- what is collected ---------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[None]:
+    """Tests have no doctests, and need not be imported a second time to look for them."""
+    found = yield
+    return [one for one in found if not isinstance(one, DoctestModule)]
 
 
 # --- how tests are shared out among workers ------------------------------------------------------------------
