@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from clickbandit.defaults import TIGHTEST_AT
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ class Units(NamedTuple):
     squared_clicks: float
 
 
-TIGHTEST_AT = 100_000
-"""At how many impressions a confidence sequence is tightest, unless told otherwise."""
 _LEAST_CLICKS = 20
 _LEAST_SPREAD = 10
 """Of the clicks of an arm: what the squares of their deviations from the mean add up to."""
@@ -246,8 +245,9 @@ def watched_sum(estimate: float, residuals: "FloatArray", level: float = 0.95) -
     interval is too narrow; this confidence sequence, taken where it is tightest, holds whenever the log was ended. It
     is asymptotic, and for residuals none of which is a great part of all.
 
+    >>> import numpy as np
     >>> [round(value, 3) for value in watched_sum(0.5, np.array([-0.5, 0.5] * 200))]
-    [0.425, 0.575]
+    [0.424, 0.576]
     """
     n = len(residuals)
     squared_error = float(residuals @ residuals) / n**2

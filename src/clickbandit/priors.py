@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from clickbandit.defaults import STRENGTH
 from clickbandit.documented import Documented
 from clickbandit.errors import InputError
 from clickbandit.intervals import student_quantile
@@ -17,9 +18,6 @@ from clickbandit.intervals import student_quantile
 if TYPE_CHECKING:
     from clickbandit.click_models.base import ClickModel
 
-STRENGTH = 150.0
-"""How many examinations a prior's attractions are worth by default: so many hold a good order for the first hundred
-impressions, and ClickTS lets go of a wrong one all the same (`python -m benchmarks.tail`)."""
 MAX_STRENGTH = 10_000.0
 """What a fit's standard errors may say at most: an item may have changed since."""
 EXAMINATION_ERROR = 0.2

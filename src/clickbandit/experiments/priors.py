@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from clickbandit.defaults import STRENGTH
 from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Source
-from clickbandit.priors import STRENGTH, Prior, calibrate
+from clickbandit.priors import Prior, calibrate
 from clickbandit.queries import Query, load_queries
 
 GIVEN_ORDER, SCORES, NONE = "given-order", "scores", "none"

@@ -14,10 +14,9 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from clickbandit.defaults import STRENGTH, TIGHTEST_AT
 from clickbandit.errors import InputError
-from clickbandit.intervals import TIGHTEST_AT
 from clickbandit.live.requests import check_horizon, check_positions, parse_duration
-from clickbandit.priors import STRENGTH
 from clickbandit.registry import suggestion
 
 if TYPE_CHECKING:
