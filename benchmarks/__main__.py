@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks import Rows, fitting, live, page, simulating
 from clickbandit.cores import cores
-from clickbandit.report.tables import print_table
+from clickbandit.terminal import print_table
 
 METHOD = (
     "Times of steps, leaps and commands are the best of several, since other work on the machine can only make them "

@@ -39,7 +39,7 @@ from clickbandit.intervals import (
 )
 from clickbandit.logs.evaluate import Measure, evaluate
 from clickbandit.report.statistics import paired_difference
-from clickbandit.report.tables import print_table
+from clickbandit.terminal import print_table
 
 IMPRESSIONS = 50_000
 LOOKS = 100

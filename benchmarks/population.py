@@ -43,7 +43,7 @@ from benchmarks.live import BATCH, Request, connect, post, server
 from clickbandit import ClickModel, best_list, load_queries, simulate
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.live import Client
-from clickbandit.report.tables import print_table
+from clickbandit.terminal import print_table
 
 POLICIES = ("click-ts", "batchrank", "toprank")
 QUERIES = {"PBM": "297115", "CM": "49111"}

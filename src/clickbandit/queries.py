@@ -71,10 +71,21 @@ def _check_length(what: str, found: int, n_items: int) -> None:
 # --- files --------------------------------------------------------------------------------------------------
 
 
+EXAMPLE = "example"
+"""The name of the queries that come with the package, which stands for their file wherever one is expected."""
+
+
 def load_queries(path: str | Path) -> list[Query]:
-    """The queries of a JSON file, checked."""
+    """The queries of a JSON file, checked; `example` names those that come with the package.
+
+    >>> [query.query for query in load_queries("example")]
+    ['running shoes', 'pasta recipe', 'weekend trip']
+    """
+    file = Path(path)
+    if str(path) == EXAMPLE and not file.exists():
+        file = Path(__file__).with_name("example_queries.json")
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the queries file {path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

@@ -43,7 +43,7 @@ def made_up(
                         (policy, model, query, run, int(t), float(r), 0.5)
                         for t, r in zip(step, regret, strict=True)
                     ]
-    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=COLUMNS)
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=pa.schema(COLUMNS.items()))
 
 
 def made_up_queries(names: Sequence[str] = ("a", "b", "c")) -> list[Query]:
@@ -75,4 +75,4 @@ def made_up_discussion(runs: int = 3) -> pa.Table:
         for run in range(runs)
         for step in (500, 1000)
     ]
-    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=COLUMNS)
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=pa.schema(COLUMNS.items()))

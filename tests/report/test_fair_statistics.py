@@ -84,7 +84,7 @@ def results(regret: dict[str, Sequence[Sequence[float]]], model: str = "CM", lat
         for run, total in enumerate(runs)
         for window in range(10)
     ]
-    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=COLUMNS)
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=pa.schema(COLUMNS.items()))
 
 
 LUCK = np.array([[100, 300, 500, 200], [1000, 1400, 1900, 1200]])
@@ -153,7 +153,9 @@ def test_the_last_tenth_is_by_steps() -> None:
     ends = [(i + 1) * 1000 // 7 for i in range(7)]
     rows = [("a", "CM", "q", 0, end, float(i), 0.5) for i, end in enumerate(ends)]
     rows += [("b", "CM", "q", 0, 5 * (i + 1), float(i), 0.5) for i in range(20)]
-    found = units(pa.table([list(column) for column in zip(*rows, strict=True)], schema=COLUMNS))
+    found = units(
+        pa.table([list(column) for column in zip(*rows, strict=True)], schema=pa.schema(COLUMNS.items()))
+    )
     assert found["late_regret"].to_pylist() == [6.0, 18.5]
 
 

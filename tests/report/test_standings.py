@@ -41,7 +41,7 @@ def results(regret: Mapping[tuple[str, str], float], last: float = 0.0) -> pa.Ta
         for run, times in enumerate((0.9, 1.1))
         for step, rate in ((STEPS - 100, (total * times - 100 * last) / (STEPS - 100)), (STEPS, last))
     ]
-    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=COLUMNS)
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=pa.schema(COLUMNS.items()))
 
 
 FIELD = {

@@ -3,6 +3,7 @@
 import sys
 
 from clickbandit.cli import (  # noqa: F401  (each brings its commands)
+    cite,
     compare,
     demo,
     export,
@@ -16,12 +17,14 @@ from clickbandit.cli import (  # noqa: F401  (each brings its commands)
 )
 from clickbandit.cli._shared import app
 from clickbandit.errors import InputError
+from clickbandit.extras import explained
 
 
 def main() -> None:
     """Run a command; wrong input ends it with one sentence and exit code 2."""
     try:
-        app()
+        with explained():
+            app()
     except InputError as error:
         print(f"clickbandit: {error}", file=sys.stderr)
         sys.exit(2)

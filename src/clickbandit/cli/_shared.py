@@ -13,8 +13,7 @@ from clickbandit import __version__
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from clickbandit.extras import pa
     from clickbandit.queries import Query
 
 app = typer.Typer(
@@ -135,6 +134,6 @@ def _umask() -> int:
 
 
 def write_parquet(table: "pa.Table", path: Path) -> None:
-    import pyarrow.parquet as pq
+    from clickbandit.extras import pq
 
     pq.write_table(table, path)

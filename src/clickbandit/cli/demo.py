@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from clickbandit.cli._shared import app
-from clickbandit.errors import InputError
 
 
 @app.command()
@@ -21,13 +20,8 @@ def demo(
 
     clickbandit demo --versus batchrank
     """
-    try:
-        from clickbandit.live.demo import run_demo
-        from clickbandit.live.http import log
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"the demo needs {error.name}: install clickbandit with its extra, clickbandit[live]"
-        ) from None
+    from clickbandit.live.demo import run_demo
+    from clickbandit.live.http import log
 
     log.set_up()
     run_demo(policy=policy, versus=versus, port=port, browser=browser)

@@ -2,12 +2,14 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from clickbandit.cli._shared import Json, Positions, app, known_models, queries_named, whole_number
+from clickbandit.terminal import print_table
 
 
 @app.command()
@@ -85,9 +87,36 @@ def check(
     if as_json:
         print(json.dumps({"positions": positions, "steps": horizon, "results": rows}, indent=1))
         return
-    from clickbandit.report.tables import print_assumptions
+    _print_assumptions(rows, horizon)
 
-    print_assumptions(rows, horizon)
+
+def _print_assumptions(rows: Sequence[Mapping[str, Any]], horizon: int) -> None:
+    """Which assumptions hold for each query and model, the bound on the regret, and why the others do not."""
+    print_table(
+        [
+            {
+                "query": row["query"],
+                "model": row["model"],
+                **{
+                    str(finding["assumption"]): ("yes" if finding["holds"] else "no")
+                    + ("" if finding["exhaustive"] else "*")
+                    for finding in row["assumptions"]
+                },
+                f"bound at {horizon:,} steps": "none" if row["bound"] is None else f"{row['bound']:,.0f}",
+            }
+            for row in rows
+        ]
+    )
+    names = {finding["assumption"]: finding["name"] for row in rows for finding in row["assumptions"]}
+    print(", ".join(f"{number} {name}" for number, name in names.items()))
+    if any(not finding["exhaustive"] for row in rows for finding in row["assumptions"]):
+        print("* in a sample of all lists")
+    for row in rows:
+        for finding in row["assumptions"]:
+            if not finding["holds"]:
+                print(
+                    f"{row['query']} {row['model']}, assumption {finding['assumption']}: {finding['explanation']}"
+                )
 
 
 def _first_line(kind: type) -> str:
@@ -98,6 +127,4 @@ def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=1))
         return
-    from clickbandit.report.tables import print_table
-
     print_table(rows)

@@ -278,7 +278,7 @@ def _fit_all(counts: "Counts", names: list[str], options: Any) -> "tuple[list[Fi
 
 def _write_tables(fits: "list[Fit]", path: Path) -> None:
     """Write the items of all fits as one table."""
-    import pyarrow as pa
+    from clickbandit.extras import pa
 
     tables = [fit.table.append_column("model", pa.array([fit.name] * len(fit.impressions))) for fit in fits]
     write_parquet(pa.concat_tables(tables, promote_options="default"), path)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from clickbandit.cli._shared import app
-from clickbandit.errors import InputError
 from clickbandit.live.settings import options, read_settings, variable
 
 
@@ -35,13 +34,8 @@ def serve(
 
     curl http://127.0.0.1:8000/v1/events --json '{"events": [{"id": "THE ANSWER'S ID", "item": "A"}]}'
     """
-    try:
-        from clickbandit.live.http import log
-        from clickbandit.live.http.server import serve as run
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"serving needs {error.name}: install clickbandit with its extra, clickbandit[live]"
-        ) from None
+    from clickbandit.live.http import log
+    from clickbandit.live.http.server import serve as run
 
     settings = read_settings(given, config)
     log.set_up()

@@ -15,9 +15,8 @@ from clickbandit.cli._shared import Force, Positions, Steps, app, output, write_
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from clickbandit.experiments.results import Record
+    from clickbandit.extras import pa
 
 POLICIES = ("click-ts", "cascade-kl-ucb", "ranked-exp3")
 MODELS = ("CM", "PBM")
@@ -116,9 +115,8 @@ def _write(results: "pa.Table", made: Mapping[str, Any], table: Path | None, pag
 
 def show(records: "Sequence[Record]", as_json: bool) -> "pa.Table":
     """Print what came out, as a table or as JSON; all of it by run and window."""
-    import pyarrow as pa
-
     from clickbandit.experiments.results import ns_a_step, settled_steps, traces_of
+    from clickbandit.extras import pa
     from clickbandit.report.tables import print_notes, print_results
 
     traces = traces_of(records)
@@ -157,9 +155,7 @@ def redraw_folder(folder: Path) -> None:
 
 def redraw_table(path: Path, force: bool) -> None:
     """Draw what `simulate` left in a Parquet file again, as a page beside it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    from clickbandit.extras import pa, pq
     from clickbandit.report.tables import noted, print_notes, print_results
     from clickbandit.simulation.trace import COLUMNS
 
@@ -167,10 +163,10 @@ def redraw_table(path: Path, force: bool) -> None:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
-    if not table.schema.equals(COLUMNS):
+    if not table.schema.equals(pa.schema(COLUMNS.items())):
         raise InputError(
             f"{path} must be a table that 'clickbandit simulate' wrote, with the columns "
-            f"{', '.join(COLUMNS.names)}, found {', '.join(table.column_names)}"
+            f"{', '.join(COLUMNS)}, found {', '.join(table.column_names)}"
         )
     settings = json.loads((table.schema.metadata or {}).get(_SETTINGS, b"{}"))
     page = path.with_suffix(".html")

@@ -22,14 +22,12 @@ from io import FileIO
 from pathlib import Path
 from threading import Lock
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from clickbandit.errors import InputError
 from clickbandit.experiments.log import line_of, lines_of, read_log
 from clickbandit.experiments.manifest import MANIFEST, describe, differences, read_manifest, some
 from clickbandit.experiments.plan import Plan, Unit
 from clickbandit.experiments.results import LOG, QUERIES, WHAT_TO_DO, Record, misfit, name_of, table_of
+from clickbandit.extras import pa, pq
 from clickbandit.queries import save_queries
 from clickbandit.simulation.outcome import Outcome
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.errors import InputError
 from clickbandit.experiments.log import read_log
 from clickbandit.experiments.manifest import MANIFEST, misfits, read_manifest, some
 from clickbandit.experiments.plan import digest_of, digest_of_queries
+from clickbandit.extras import pa
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.outcome import window_ends
 from clickbandit.simulation.trace import COLUMNS, Trace
@@ -87,12 +87,12 @@ def table_of(records: Sequence[Record], manifest: Mapping[str, Any]) -> pa.Table
 
     def spread(name: str) -> pa.Array:
         """A field of the units as a column, with a value for each window."""
-        return pa.array([record["unit"][name] for record in records], COLUMNS.field(name).type).take(rows)
+        return pa.array([record["unit"][name] for record in records], COLUMNS[name]).take(rows)
 
     rows = pa.array(np.repeat(np.arange(len(records)), sizes))
     numbers = {name: np.concatenate([record[name] for record in records]) for name in ("regret", "clicks")}
     columns = {name: spread(name) for name in ("policy", "model", "query", "run")}
-    return pa.table({**columns, "step": np.concatenate(ends), **numbers}, schema=COLUMNS)
+    return pa.table({**columns, "step": np.concatenate(ends), **numbers}, schema=pa.schema(COLUMNS.items()))
 
 
 def traces_of(records: Sequence[Record]) -> list[Trace]:

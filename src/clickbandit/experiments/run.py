@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from queue import SimpleQueue
 from threading import Condition, Event, Lock, Thread
+from typing import TYPE_CHECKING
 
 from clickbandit.cores import cores
 from clickbandit.experiments.cluster import run_on_cluster
-from clickbandit.experiments.folder import Folder
 from clickbandit.experiments.plan import Job, Keep
 from clickbandit.policies.contract import Rank
 from clickbandit.simulation.outcome import Progress, simulate_run, window_ends
 from clickbandit.simulation.run import Problem, Run
+
+if TYPE_CHECKING:
+    from clickbandit.experiments.folder import Folder
 
 MIN_STEPS_TO_COMPILE = 3_000
 """Fewer steps than this are sooner taken as plain Python, with the same numbers, than their code is compiled."""
@@ -25,7 +28,7 @@ _Kind = tuple[bool, bool, bool, Rank, type]
 
 
 def run(
-    folder: Folder,
+    folder: "Folder",
     *,
     threads: int | None = None,
     cluster: str | None = None,

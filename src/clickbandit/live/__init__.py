@@ -6,6 +6,7 @@ The names are imported when they are first used, so that a client of the service
 import importlib
 from typing import TYPE_CHECKING
 
+from clickbandit.extras import explained
 from clickbandit.live.values import Conflict as Conflict
 from clickbandit.live.values import Event as Event
 from clickbandit.live.values import Shown as Shown
@@ -23,7 +24,8 @@ _HOMES = {"AsyncRanker": "async_ranker", "Client": "http.client", "Ranker": "ran
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        with explained():
+            return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,5 +1,6 @@
 """Click logs: read and count them, fit click models to the counts, select queries, evaluate the fits."""
 
+from clickbandit.extras import duckdb  # noqa: F401  (first: who lacks the extra is told of this one)
 from clickbandit.logs.count import count_log
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.evaluate import Evaluation, evaluate

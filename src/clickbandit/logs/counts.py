@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.click_models.fitting import Cells, Endings, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import read_saved, write_saved
 from clickbandit.logs.tally import SESSIONS_BY_QUERY, Database, Kind, Tally

@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from clickbandit.compiling.kernel import IntArray, entry_point
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 
 BLOCK = 32 << 20
 """How many unpacked bytes are read at a time: enough to keep all cores busy, and few enough for any machine."""

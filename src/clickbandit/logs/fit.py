@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.click_models.base import ClickModel, model_class
 from clickbandit.click_models.empirical import NO_PRIOR
 from clickbandit.click_models.fitting import Options
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 from clickbandit.logs.counts import Counts
 
 

@@ -7,11 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from clickbandit.errors import InputError
+from clickbandit.extras import duckdb, pa, pq
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import Database, Kind, Tally
 

@@ -13,9 +13,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import duckdb
-
 from clickbandit.errors import InputError
+from clickbandit.extras import duckdb
 
 Kind = Literal["lists", "items"]
 """What is counted: whole lists with their clicks, or each query, item and position by itself."""

@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from clickbandit.extras import alt, pa, pc
 from clickbandit.intervals import mean_of_strata
 from clickbandit.report.statistics import curves, units, whole_runs
 from clickbandit.report.styles import Look, looks

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION, ITEMS, examination_query
+from clickbandit.extras import pa, pc
 from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.queries import Query, best_list
 from clickbandit.report.statistics import Curves, Found, curves, first_of

@@ -10,7 +10,7 @@ from clickbandit.report.charts import LINES_LEGEND, Row, Spec, live, number, pol
 from clickbandit.report.page import element, figure, write_page
 from clickbandit.report.printing import PAGE, printed
 from clickbandit.report.styles import DASHES, PALETTE, Look
-from clickbandit.report.tables import print_table
+from clickbandit.terminal import print_table
 
 _WORST = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
+from clickbandit.extras import pa
 from clickbandit.intervals import mean_of_strata
 from clickbandit.report.charts import (
     STEPS_AXIS,

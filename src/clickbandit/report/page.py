@@ -12,9 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import vl_convert as vlc
-
 from clickbandit import style
+from clickbandit.extras import vlc
 from clickbandit.report.charts import LIVE
 from clickbandit.report.styles import Look
 from clickbandit.style import COLOURS

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION, ITEMS
+from clickbandit.extras import pa, pc
 from clickbandit.intervals import mean_interval
 from clickbandit.report.charts import (
     GUIDE,

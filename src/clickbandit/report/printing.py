@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import vl_convert as vlc
-
+from clickbandit.extras import vlc
 from clickbandit.report.charts import Spec
 
 COLUMN, PAGE = 3.25, 6.75

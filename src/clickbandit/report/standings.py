@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from clickbandit.extras import pa
 from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.queries import Against, Query, reference_list
 from clickbandit.report.statistics import Regrets, paired_difference, totals, units

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.extras import pa, pc
 from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 

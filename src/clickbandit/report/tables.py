@@ -3,16 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
+from clickbandit.extras import pa
 from clickbandit.intervals import Interval
 from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
 from clickbandit.report.statistics import beyond_the_least, distinguishable, totals, units
 from clickbandit.simulation.outcome import LOSING
+from clickbandit.terminal import print_table
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
@@ -102,51 +99,3 @@ def span(interval: Interval) -> str:
     '1,000 to 2,000'
     """
     return f"{interval.low:,.0f} to {interval.high:,.0f}"
-
-
-def print_assumptions(rows: Sequence[Mapping[str, Any]], horizon: int) -> None:
-    """Which assumptions hold for each query and model, the bound on the regret, and why the others do not."""
-    print_table(
-        [
-            {
-                "query": row["query"],
-                "model": row["model"],
-                **{
-                    str(finding["assumption"]): ("yes" if finding["holds"] else "no")
-                    + ("" if finding["exhaustive"] else "*")
-                    for finding in row["assumptions"]
-                },
-                f"bound at {horizon:,} steps": "none" if row["bound"] is None else f"{row['bound']:,.0f}",
-            }
-            for row in rows
-        ]
-    )
-    names = {finding["assumption"]: finding["name"] for row in rows for finding in row["assumptions"]}
-    print(", ".join(f"{number} {name}" for number, name in names.items()))
-    if any(not finding["exhaustive"] for row in rows for finding in row["assumptions"]):
-        print("* in a sample of all lists")
-    for row in rows:
-        for finding in row["assumptions"]:
-            if not finding["holds"]:
-                print(
-                    f"{row['query']} {row['model']}, assumption {finding['assumption']}: {finding['explanation']}"
-                )
-
-
-def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows with the same keys, as a table."""
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, value in rows[0].items():
-        numeric = str(value)[:1].isdigit()
-        width = (
-            max(len(str(row[name])) for row in rows) if numeric else None
-        )  # a heading may have several lines
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold", min_width=width)
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    console = Console()
-    if not console.is_terminal:  # a file or a pipe has room
-        console.width = max(console.width, 160)
-    console.print(table)

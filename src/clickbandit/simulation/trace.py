@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_interval
@@ -14,20 +13,18 @@ from clickbandit.queries import AGAINST, Against
 from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 
 if TYPE_CHECKING:
-    import altair
+    from clickbandit.extras import alt, pa
 
-COLUMNS = pa.schema(
-    [
-        ("policy", pa.string()),
-        ("model", pa.string()),
-        ("query", pa.string()),
-        ("run", pa.int32()),
-        ("step", pa.int64()),
-        ("regret", pa.float64()),
-        ("clicks", pa.float64()),
-    ]
-)
-"""The columns of results: one row for each run and window of steps."""
+COLUMNS = {
+    "policy": "string",
+    "model": "string",
+    "query": "string",
+    "run": "int32",
+    "step": "int64",
+    "regret": "float64",
+    "clicks": "float64",
+}
+"""The columns of results and their Arrow types: one row for each run and window of steps."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +151,10 @@ class Trace:
         size = f"{len(self.runs)} runs of {self.steps[-1]:,} steps"
         return f"<Trace of {self.policy} on {self.model}{of}: {size}, regret {regret:,.1f}>"
 
-    def to_table(self) -> pa.Table:
+    def to_table(self) -> "pa.Table":
         """One row for each run and window, as an Arrow table."""
+        from clickbandit.extras import pa
+
         n_runs, n_windows = self.regret.shape
         n = n_runs * n_windows
         return pa.table(
@@ -168,10 +167,10 @@ class Trace:
                 self.regret.ravel(),
                 self.clicks.ravel(),
             ],
-            schema=COLUMNS,
+            schema=pa.schema(COLUMNS.items()),
         )
 
-    def plot(self) -> "altair.TopLevelMixin":
+    def plot(self) -> "alt.TopLevelMixin":
         """A chart of the regret a step, which shows in a notebook and saves as SVG, PNG or HTML."""
         from clickbandit.report.charts import regret_chart
 

@@ -15,10 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from clickbandit.errors import InputError
+from clickbandit.extras import pa, pq
 from clickbandit.logs import files, formats
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import Tally

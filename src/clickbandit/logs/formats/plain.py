@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import duckdb
-import pyarrow as pa
-
 from clickbandit.click_models.base import MAX_POSITIONS
 from clickbandit.errors import InputError
+from clickbandit.extras import duckdb, pa
 from clickbandit.logs.formats.base import Opening
 from clickbandit.logs.formats.table import LogTable, columns_of, describe
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading

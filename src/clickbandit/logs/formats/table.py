@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from clickbandit.errors import InputError
+from clickbandit.extras import duckdb
 from clickbandit.logs import files
 from clickbandit.logs.formats.base import Opening
 from clickbandit.logs.tally import Database

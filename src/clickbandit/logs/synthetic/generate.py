@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 from clickbandit.logs.formats.base import SESSION, Writer, format_names, log_format
 from clickbandit.queries import Query
 from clickbandit.registry import suggestion

@@ -31,7 +31,8 @@ from clickbandit.report.printing import PAGE, save_figure
 from clickbandit.report.standings import NEAR, Place, Standing, places, standings, verdict
 from clickbandit.report.statistics import LEAPT
 from clickbandit.report.styles import Look, looks, plain
-from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, notes, print_notes, print_table, span
+from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, notes, print_notes, span
+from clickbandit.terminal import print_table
 
 _TITLE = "clickbandit: a comparison of policies"
 _HEIGHT = 440

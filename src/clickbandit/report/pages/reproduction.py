@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from clickbandit.extras import pa
 from clickbandit.queries import Query
 from clickbandit.report import paper
 from clickbandit.report.charts import (

@@ -6,8 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from clickbandit.extras import pa
 from clickbandit.queries import Against
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
 from clickbandit.report.page import Html, element, figure, policy_cell, settings_table, table, write_page
