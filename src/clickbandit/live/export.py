@@ -10,12 +10,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from clickbandit import extras
 from clickbandit.errors import InputError
 from clickbandit.live.chances import read_all_chances
 from clickbandit.live.records import bits
@@ -27,35 +26,43 @@ FORMAT = 1
 """Of the files."""
 _ROWS = 10_000
 """That are read and written at once."""
-_NUMBERS, _NAMES = pa.list_(pa.float64()), pa.list_(pa.string())
-SCHEMA = pa.schema(
-    [
-        ("impression", pa.string()),
-        ("time", pa.timestamp("ms", "UTC")),
-        ("query", pa.string()),
-        ("candidates", _NAMES),
-        ("list", _NAMES),
-        ("source", pa.string()),
-        ("propensities", _NUMBERS),
-        ("prefix_propensities", _NUMBERS),
-        ("propensity_errors", _NUMBERS),
-        ("prefix_errors", _NUMBERS),
-        ("clicks", pa.list_(pa.int8())),
-        ("reward", pa.float64()),
-        ("user", pa.string()),
-        ("policy", pa.string()),
-        ("positions", pa.int32()),
-        ("horizon", pa.int64()),
-        ("seed", pa.int64()),
-        ("mark", pa.int64()),
-    ]
-)
-"""A row for each settled impression. `propensities` are those of each item at its position, `prefix_propensities` those
-of the whole list down to there; null where the policy states none. With errors they are estimates."""
+
+
+@cache
+def schema() -> "extras.pa.Schema":
+    """The columns of a row for each settled impression.
+
+    `propensities` are those of each item at its position, `prefix_propensities` those of the whole list down to there;
+    null where the policy states none. With errors they are estimates.
+    """
+    pa = extras.pa
+    numbers, names = pa.list_(pa.float64()), pa.list_(pa.string())
+    return pa.schema(
+        [
+            ("impression", pa.string()),
+            ("time", pa.timestamp("ms", "UTC")),
+            ("query", pa.string()),
+            ("candidates", names),
+            ("list", names),
+            ("source", pa.string()),
+            ("propensities", numbers),
+            ("prefix_propensities", numbers),
+            ("propensity_errors", numbers),
+            ("prefix_errors", numbers),
+            ("clicks", pa.list_(pa.int8())),
+            ("reward", pa.float64()),
+            ("user", pa.string()),
+            ("policy", pa.string()),
+            ("positions", pa.int32()),
+            ("horizon", pa.int64()),
+            ("seed", pa.int64()),
+            ("mark", pa.int64()),
+        ]
+    )
 
 
 def rows_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """Rows as `SCHEMA` has them; times are milliseconds since 1970."""
+    """Rows as `schema` has them; times are milliseconds since 1970."""
     found = []
     for decision in decisions:
         items = json.loads(decision.items)
@@ -83,8 +90,8 @@ def rows_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     return found
 
 
-def table_of(decisions: Sequence[Decision]) -> pa.Table:
-    return pa.Table.from_pylist(rows_of(decisions), schema=SCHEMA)
+def table_of(decisions: Sequence[Decision]) -> "extras.pa.Table":
+    return extras.pa.Table.from_pylist(rows_of(decisions), schema=schema())
 
 
 def as_ndjson(decisions: Sequence[Decision]) -> bytes:
@@ -94,7 +101,7 @@ def as_ndjson(decisions: Sequence[Decision]) -> bytes:
 def as_arrow(decisions: Sequence[Decision]) -> bytes:
     """A stream of the Arrow IPC format."""
     sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+    with extras.pa.ipc.new_stream(sink, schema()) as writer:
         writer.write_table(table_of(decisions))
     return sink.getvalue()
 
@@ -111,7 +118,7 @@ def _pages(reader: Reader, since: int) -> Iterator[list[Decision]]:
 def export(reader: Reader, path: Path, since: int = 0) -> tuple[int, int]:
     """Write all that was settled after a mark; how many these are, and the last mark."""
     n = 0
-    with pq.ParquetWriter(path, SCHEMA) as writer:
+    with extras.pq.ParquetWriter(path, schema()) as writer:
         for page in _pages(reader, since):
             writer.write_table(table_of(page))
             n, since = n + len(page), page[-1].mark
@@ -122,9 +129,9 @@ def export(reader: Reader, path: Path, since: int = 0) -> tuple[int, int]:
 def last_mark(path: Path) -> int:
     """Where an export ended, to go on from there."""
     try:
-        metadata = pq.read_metadata(path).metadata or {}
+        metadata = extras.pq.read_metadata(path).metadata or {}
         return int(json.loads(metadata[b"clickbandit"])["until"])
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+    except (OSError, extras.pa.ArrowInvalid, KeyError, ValueError) as error:
         raise InputError(
             f"{path} must be a file that clickbandit export wrote, found none: {type(error).__name__}"
         ) from None
@@ -137,6 +144,7 @@ def archived(store: Store, folder: str | None) -> Store:
     """A store that keeps what it forgets in a folder."""
     if folder is None:
         return store
+    schema()  # who lacks its extra is told now, not when something is to be kept
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -165,7 +173,7 @@ def _write(folder: Path, decisions: list[Decision]) -> None:
     unfinished = path.with_suffix(".unfinished")
     try:
         with open(unfinished, "wb") as file:
-            pq.write_table(table_of(decisions), file)
+            extras.pq.write_table(table_of(decisions), file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -174,7 +182,7 @@ def _write(folder: Path, decisions: list[Decision]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, extras.pa.ArrowException) as error:
         with suppress(OSError):
             unfinished.unlink()
         raise StoreError(f"the archive {folder} cannot be written: {error}") from error
