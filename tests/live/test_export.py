@@ -88,7 +88,7 @@ def test_over_http(open_service):
     assert arrow.headers["content-type"] == "application/vnd.apache.arrow.stream"
     table = pa.ipc.open_stream(io.BytesIO(arrow.body)).read_all()
     assert table["impression"].to_pylist() == ["2", "3", "4"]
-    assert table.schema == exporting.SCHEMA
+    assert table.schema == exporting.schema()
     assert service.get(f"/v1/export?since={table['mark'].to_pylist()[-1]}").body == b""
     assert service.get("/v1/export?since=-1").status == 422
 

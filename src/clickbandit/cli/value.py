@@ -86,7 +86,7 @@ def _read_lists(path: Path) -> dict[str, list[str]]:
 
 
 def _print_valuation(valued: Any, estimated: bool) -> None:
-    from clickbandit.report.tables import print_table
+    from clickbandit.terminal import print_table
 
     shown = valued.shown
     print(

@@ -6,11 +6,10 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
+from clickbandit.extras import pa, pq
 
 _COLUMNS = (
     *("impression", "time", "query", "candidates", "list", "source", "clicks"),

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 from clickbandit.intervals import watched_sum
 from clickbandit.logs import count_log, fit
 from clickbandit.value.decisions import Decisions
