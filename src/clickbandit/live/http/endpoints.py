@@ -262,6 +262,11 @@ class Api:
     async def _figures_for_another(self, content: bytes) -> bytes:
         return workers.write(self._figures())
 
+    @property
+    def _expected(self) -> int:
+        """How many workers there are to be."""
+        return 1 if self.peers is None else self.peers.part.of
+
     async def _workers(self) -> Workers:
         return await workers.ask_all(self._figures(), self.peers)
 
@@ -273,7 +278,7 @@ class Api:
         requests, refused, failed = found.answers
         return Health(
             found.described(),
-            1 if self.peers is None else self.peers.part.of,
+            self._expected,
             [Latency(*entry) for entry in metrics.latency(found.times)],
             requests,
             refused,
@@ -325,13 +330,16 @@ class Api:
         """Give the metrics that Prometheus reads."""
         stats: Stats | None = None
         found = await self._workers()
+        limits: dict[str, float] = {"workers": len(found), "expected_workers": self._expected}
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self.ranker.ping()
                 stats = found.in_stats(await self.ranker.stats(flush=False))
+                limits |= await self.ranker.limits()
+                limits["max_learner_bytes"] *= self._expected
         except (StoreError, TimeoutError):
             pass  # which is what clickbandit_store_up says
-        return self.metrics.text(stats, len(found))
+        return self.metrics.text(stats, limits)
 
     @endpoint("GET", "/openapi.json", open=True)
     async def openapi(self) -> bytes:

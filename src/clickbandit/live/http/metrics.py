@@ -39,6 +39,13 @@ _GAUGES = {
     "learner_bytes": "About how many bytes these take",
     "waiting": "Operations that wait for their batch",
 }
+_LIMITS = {
+    "workers": "Workers that answer",
+    "expected_workers": "Workers that there are to be",
+    "overdue_seconds": "For how long the impression has been due that is to settle first",
+    "max_queries": "Queries that there may be",
+    "max_learner_bytes": "Bytes that learners may take",
+}
 _TOTALS = {
     "impressions": "Lists shown that the store knows of, whatever became of them",
     "settled": "Impressions settled",
@@ -121,13 +128,13 @@ class Metrics:
         for verdict, count in collections.Counter(verdict.verdict for verdict in verdicts).items():
             self._by_verdict[verdict].inc(count)
 
-    def text(self, stats: Stats | None, workers: int) -> bytes:
-        """Everything, with what the store says unless it says nothing, and how many workers answer."""
+    def text(self, stats: Stats | None, limits: Mapping[str, float]) -> bytes:
+        """Everything, with what the store says unless it says nothing, and what there may be of it."""
         registry = self._registry
         if SHARED in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry) + generate_latest(_Store(stats, workers))
+        return generate_latest(registry) + generate_latest(_Store(stats, limits))
 
 
 def latency(times: Mapping[str, Sequence[float]]) -> list[tuple[str, int, float, float]]:
@@ -147,13 +154,14 @@ def latency(times: Mapping[str, Sequence[float]]) -> list[tuple[str, int, float,
 class _Store:
     """The store's counts as metrics, and what all workers did."""
 
-    def __init__(self, stats: Stats | None, workers: int) -> None:
+    def __init__(self, stats: Stats | None, limits: Mapping[str, float]) -> None:
         self._stats = stats
-        self._workers = workers
+        self._limits = limits
 
     def collect(self) -> Iterator[Metric]:
         stats = self._stats
-        yield GaugeMetricFamily("clickbandit_workers", "Workers that answer", value=self._workers)
+        for name, value in self._limits.items():
+            yield GaugeMetricFamily(f"clickbandit_{name}", _LIMITS[name], value=value)
         yield GaugeMetricFamily("clickbandit_store_up", "Whether the store answers", value=stats is not None)
         if stats is None:
             return

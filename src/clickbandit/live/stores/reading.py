@@ -117,6 +117,9 @@ class Reader(Protocol):
     def delays(self, among: int) -> ClickDelays:
         """Of the last clicks, `among` of them at most."""
 
+    def next_due(self) -> int | None:
+        """When the pending impression expires, or did, that is to settle first."""
+
     def oldest(self) -> int | None:
         """When the oldest impression was shown that is kept."""
 

@@ -7,6 +7,7 @@ from clickbandit.live.stores.contract import (
     DIVIDED,
     FINISHED,
     IMPRESSION_COLUMNS,
+    PENDING,
     QUERY_COLUMNS,
     SETTLED,
     SILENT_AFTER,
@@ -133,6 +134,12 @@ class SqlReader:
             (among,),
         )
         return ClickDelays([milliseconds for milliseconds, _ in rows], sum(late for _, late in rows))
+
+    def next_due(self) -> int | None:
+        row = self._database.row(
+            f"select expires from impressions where outcome = {PENDING} order by expires limit 1"
+        )
+        return None if row is None else row[0]
 
     def oldest(self) -> int | None:
         row = self._database.row("select at from impressions order by number limit 1")
