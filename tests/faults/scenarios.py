@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import logging
 import os
 import random
@@ -13,15 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+import psycopg
+from tests.faults.service import HttpClient, Service, kill_one_worker
 from tests.live import kill
 from tests.live.kill import Report, Worker
 from tests.live.postgres import database, new_store
 
-from clickbandit.live import Client, Ranker
+from clickbandit import InputError
+from clickbandit.live import Client, Ranker, StoreError
 from clickbandit.live.values import QueryDetail
 
 ITEMS = list("ABCDEF")
@@ -31,20 +37,33 @@ _PAUSE = 1.0
 """Seconds that a fault lasts."""
 
 
-class Outcome(NamedTuple):
-    """What came of it."""
+@dataclass
+class Outcome:
+    """What came of it; of several runs together, the sums and the slowest."""
 
-    acknowledged: int
-    slowest: float | None
-    """Seconds for a list that was answered at the first attempt."""
-    note: str = ""
+    acknowledged: int = 0
+    slowest: float = 0.0
+    """Seconds for a list that was answered at the first attempt; 0 where none was asked for."""
+    learned: int = 0
+    """Impressions that were learned from, some of them between any two faults."""
+    recovery: float = 0.0
+    """Seconds from the end of a fault to the next of these, at most."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What else is worth saying."""
+
+    def add(self, other: "Outcome") -> "Outcome":
+        return Outcome(
+            self.acknowledged + other.acknowledged,
+            max(self.slowest, other.slowest),
+            self.learned + other.learned,
+            max(self.recovery, other.recovery),
+            dict(Counter(self.counts) + Counter(other.counts)),
+        )
 
 
 def _outcome(report: Report) -> Outcome:
-    note = (
-        f"{report.fallbacks:,} of {report.impressions:,} lists in the given order" if report.fallbacks else ""
-    )
-    return Outcome(report.replies, report.slowest, note)
+    counts = {"lists in the given order": report.fallbacks, "requests sent again": report.unanswered}
+    return Outcome(report.replies, report.slowest, report.learned, report.recovery, counts)
 
 
 def _quietly(*args: object) -> None:
@@ -75,7 +94,80 @@ def lose_replies(store: str, times: int, seed: int) -> Outcome:
         report = kill.run(
             url, times, seed=seed, say=_quietly, disturb=lambda worker, chance: time.sleep(0.5), lost=0.1
         )
-        return _outcome(report)._replace(note=f"{report.unanswered:,} requests sent again")
+        return _outcome(report)
+
+
+class Straying(kill.Client):
+    """Sends some requests twice, on two connections at once, and old ones again: they are done in any order."""
+
+    share = 0.15
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._past: deque[bytes] = deque(maxlen=50)
+        self._strays: deque[socket.socket] = deque()
+        self.strayed = False
+
+    def ask(self, method: str, **arguments: Any) -> tuple[Any, bool]:
+        sent = json.dumps([method, arguments]).encode() + b"\n"
+        self.strayed = self.chance.random() < self.share
+        if self.strayed:
+            self._stray(sent)
+            if self._past:
+                self._stray(self.chance.choice(list(self._past)))
+        self._past.append(sent)
+        reply, again = super().ask(method, **arguments)
+        return reply, again or self.strayed
+
+    def _stray(self, sent: bytes) -> None:
+        """Nobody waits for the reply."""
+        raw = socket.socket(socket.AF_UNIX)
+        raw.connect(self.chance.choice(self.paths))
+        raw.sendall(sent)
+        self._strays.append(raw)
+        while len(self._strays) > 5:
+            self._strays.popleft().close()
+
+
+def reorder_replies(store: str, times: int, seed: int) -> Outcome:
+    with new_store(store) as url:
+        workers = 1 if store == "sqlite" else 2
+        report = kill.run(
+            url,
+            times,
+            workers=workers,
+            seed=seed,
+            say=_quietly,
+            disturb=lambda worker, chance: time.sleep(0.5),
+            make_client=Straying,
+        )
+        return _outcome(report)
+
+
+# --- the whole service --------------------------------------------------------------------------------------
+
+
+def kill_parent(store: str, times: int, seed: int) -> Outcome:
+    return _serve(store, times, seed, kill.kill)
+
+
+def kill_service_workers(store: str, times: int, seed: int) -> Outcome:
+    return _serve(store, times, seed, kill_one_worker)
+
+
+def _serve(store: str, times: int, seed: int, disturb: Callable[[Worker, random.Random], None]) -> Outcome:
+    with new_store(store) as url:
+        return _outcome(
+            kill.run(
+                url,
+                times,
+                seed=seed,
+                say=_quietly,
+                disturb=disturb,
+                make_worker=Service,
+                make_client=HttpClient,
+            )
+        )
 
 
 # --- stores -------------------------------------------------------------------------------------------------
@@ -98,6 +190,23 @@ def stop_database(store: str, times: int, seed: int) -> Outcome:
             running.stop()
             time.sleep(_PAUSE)
             running.start()
+
+        return _outcome(kill.run(running.url, times, workers=2, seed=seed, say=_quietly, disturb=disturb))
+
+
+def make_database_read_only(store: str, times: int, seed: int) -> Outcome:
+    """As after a failover to a standby."""
+    with database() as running, psycopg.connect(running.url, autocommit=True) as admin:
+        admin.execute("set default_transaction_read_only = off")
+
+        def set_to(value: str) -> None:
+            admin.execute(f"alter system set default_transaction_read_only = {value}")
+            admin.execute("select pg_reload_conf()")
+
+        def disturb(worker: Worker, chance: random.Random) -> None:
+            set_to("on")
+            time.sleep(_PAUSE)
+            set_to("off")
 
         return _outcome(kill.run(running.url, times, workers=2, seed=seed, say=_quietly, disturb=disturb))
 
@@ -153,7 +262,7 @@ def flip_snapshots(store: str, times: int, seed: int) -> Outcome:
         assert not ranker.verify("shoes"), "a flipped bit was not found"
 
     _flip(times, seed, "snapshots", "state", check)
-    return Outcome(times * _LEARNED, None, "all found; what was learned is the same")
+    return Outcome(times * _LEARNED, learned=times * _LEARNED, counts={"times it was found": times})
 
 
 def flip_log(store: str, times: int, seed: int) -> Outcome:
@@ -169,8 +278,8 @@ def flip_log(store: str, times: int, seed: int) -> Outcome:
         assert ranker.rank("shoes", ITEMS).source == "policy", "learning does not go on"
 
     _flip(times, seed, "log", "records", check)
-    note = f"all found; {shortened:,} times what the policy learned after the flip was lost, the impressions were not"
-    return Outcome(times * _LEARNED, None, note)
+    counts = {"times it was found": times, "times what the policy learned after the flip was lost": shortened}
+    return Outcome(times * _LEARNED, learned=times * _LEARNED, counts=counts)
 
 
 def _flip(
@@ -201,6 +310,46 @@ def _flip(
                 file.execute(f"update {table} set {column} = ? where number = ?", (bytes(changed), number))
             with Ranker(f"sqlite:///{path}", **settings) as ranker:  # type: ignore[arg-type]
                 check(ranker, expected)
+
+
+def truncate_file(store: str, times: int, seed: int) -> Outcome:
+    """What was on the lost part is gone: the rest is refused in one sentence, or used, and what is used is in order."""
+    chance = random.Random(seed)
+    logging.getLogger("clickbandit.live").setLevel(logging.CRITICAL)
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "clicks.db")
+        settings: Any = {"policy": "batchrank", "positions": 3, "horizon": 50}
+        with Ranker(f"sqlite:///{path}", **settings) as ranker:
+            for _ in range(_LEARNED):
+                shown = ranker.rank("shoes", ITEMS)
+                ranker.click(shown.id, shown.items[0])
+                ranker.settle(shown.id)
+            saved = {file: file.read_bytes() for file in path.parent.iterdir() if "lock" not in file.name}
+        for _ in range(times):
+            for file, content in saved.items():
+                file.write_bytes(content)
+            victim = chance.choice(sorted(saved))
+            os.truncate(victim, chance.randrange(len(saved[victim]) + 1))
+            try:
+                with Ranker(f"sqlite:///{path}", **settings) as ranker:
+                    counts["times it was used"] += _use(ranker)
+            except (InputError, StoreError):
+                counts["times it was refused"] += 1
+    return Outcome(counts=dict(counts))
+
+
+def _use(ranker: Ranker) -> bool:
+    """Ask for lists until there is one; what is learned from then on is in its log."""
+    with contextlib.suppress(StoreError, InputError):
+        shown = ranker.rank("shoes", ITEMS)
+        if shown.source == "policy":
+            ranker.settle(shown.id)
+            ranker.query("shoes")
+            ranker.verify("shoes")
+            assert ranker.verify("shoes"), "what is used is not what its log gives"
+            return True
+    raise StoreError("it serves the given order")
 
 
 # --- connections --------------------------------------------------------------------------------------------
@@ -249,4 +398,4 @@ def hostile_connections(store: str, times: int, seed: int) -> Outcome:
         process.wait(60)
         took = time.monotonic() - started
         assert took < 5, f"it took {took:.1f} seconds to stop"
-    return Outcome(lists, slowest, f"stopped within {took:.1f} s")
+    return Outcome(lists, slowest, counts={"hundredths of a second to stop": round(100 * took)})

@@ -11,7 +11,6 @@ another outcome now, and the policy, which does nothing but count, must have bee
 """
 
 import argparse
-import asyncio
 import contextlib
 import json
 import os
@@ -28,44 +27,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 QUERIES = {f"query {n}": [f"{n}-{item}" for item in "ABCDEF"[: 2 + n]] for n in range(5)}
 EXPIRING = "query 4"
 """Its impressions are left to the window."""
 WINDOW = 2.0
 POSITIONS = 3
+LEARNED = 5
+"""Impressions that are learned from between two disturbances, at least."""
+RECOVERY = 60.0
+"""Seconds that it may take until then."""
 
 
 # --- a worker -----------------------------------------------------------------------------------------------
-
-
-def serve(store: str, path: str) -> None:
-    """Answer requests, a JSON list [method, arguments] a line, until killed."""
-    from clickbandit.live import AsyncRanker
-
-    policy = f"{Path(__file__).with_name('counting.py')}:Counting"
-
-    async def main() -> None:
-        ranker = AsyncRanker(store, policy=policy, positions=POSITIONS, window="1d", learners=3)
-        await ranker.reset(EXPIRING, window=WINDOW) if not (
-            await ranker.queries(search=EXPIRING)
-        ).total else None
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while line := await reader.readline():
-                method, arguments = json.loads(line)
-                try:
-                    reply = await getattr(ranker, method)(**arguments)
-                except Exception as error:
-                    reply = {"error": type(error).__name__}
-                writer.write(msgspec.json.encode(reply) + b"\n")
-
-        await asyncio.start_unix_server(answer, path)
-        print("ready", flush=True)
-        await asyncio.Event().wait()
-
-    asyncio.run(main())
 
 
 class Worker:
@@ -73,7 +46,8 @@ class Worker:
 
     def __init__(self, store: str, path: str) -> None:
         self.path = path
-        self.command = [sys.executable, __file__, "--serve", path, "--store", store]
+        program = str(Path(__file__).with_name("kill_serve.py"))
+        self.command = [sys.executable, program, store, path]
         self.start()
 
     def start(self) -> None:
@@ -118,6 +92,10 @@ class Report(NamedTuple):
     unanswered: int
     slowest: float
     """Seconds that a list took which was answered at the first attempt."""
+    learned: int
+    """Impressions that were settled and learned from, some of them between any two disturbances."""
+    recovery: float
+    """Seconds from the end of a disturbance to the next impression that was learned from, at most."""
 
 
 class Client(threading.Thread):
@@ -135,6 +113,8 @@ class Client(threading.Thread):
         self.slowest = 0.0
         self.lost = 0.0
         """Share of replies that this client does not wait for, and asks again."""
+        self.learned = 0
+        """Impressions that were settled."""
         self.error: BaseException | None = None
 
     def ask(self, method: str, **arguments: Any) -> tuple[Any, bool]:
@@ -189,6 +169,7 @@ class Client(threading.Thread):
         if impression.source == "fallback":
             assert reply[0] != id, f"{id}: a fallback must have an id of its own"
             assert impression.shown == items[:POSITIONS]
+            time.sleep(0.05)  # or there would be hardly anything else in an outage
             return
         assert impression.source == "policy", reply
         if chance.random() < 0.3:
@@ -201,6 +182,7 @@ class Client(threading.Thread):
             self.click(id, chosen)  # all of it again
         impression.outcome = "void" if chance.random() < 0.2 else "settled"
         self.check_end(id)
+        self.learned += impression.outcome == "settled"
         if chance.random() < 0.3:
             for item in impression.shown:
                 reply, again = self.ask("click", id=id, item=item, event_id=f"{id}/{item}/late")
@@ -311,6 +293,19 @@ def kill(worker: Worker, chance: random.Random) -> None:
     worker.start()
 
 
+def wait_for_learning(clients: list[Client]) -> float:
+    """Wait until what is shown is learned from again, without anyone's help; how long that took."""
+    started = time.monotonic()
+    enough = sum(client.learned for client in clients) + LEARNED
+    while sum(client.learned for client in clients) < enough:
+        took = time.monotonic() - started
+        assert took < RECOVERY, f"nothing is learned {took:.0f} seconds after a disturbance"
+        if any(client.error for client in clients):
+            break
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
 def run(
     store: str,
     kills: int,
@@ -321,24 +316,27 @@ def run(
     say: Any = print,
     disturb: Callable[[Worker, random.Random], None] = kill,
     lost: float = 0.0,
+    make_worker: Callable[[str, str], Worker] = Worker,
+    make_client: Callable[[str, list[str], threading.Event], Client] = Client,
 ) -> Report:
     """Disturb a worker again and again, and check everything in the end."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/{n}" for n in range(workers)]
-        running = [Worker(store, path) for path in paths]
+        running = [make_worker(store, path) for path in paths]
         stop = threading.Event()
         prefix = f"{seed}-{os.getpid()}"
-        clients = [Client(f"{prefix}-{n}", paths, stop) for n in range(n_clients)]
+        clients = [make_client(f"{prefix}-{n}", paths, stop) for n in range(n_clients)]
         try:
             for client in clients:
                 client.lost = lost
                 client.start()
+            recovery = 0.0
             for n in range(kills):
                 time.sleep(chance.uniform(0.02, 1.0))
                 disturb(chance.choice(running), chance)
-                failed = [client for client in clients if client.error]
-                if failed:
+                recovery = max(recovery, wait_for_learning(clients))
+                if any(client.error for client in clients):
                     break
                 if (n + 1) % 10 == 0:
                     say(f"{n + 1} kills, {sum(client.replies for client in clients):,} replies")
@@ -361,7 +359,8 @@ def run(
                 f"acknowledged replies, {unanswered:,} requests sent again: 0 lost, 0 double"
             )
             slowest = max(client.slowest for client in clients)
-            return Report(impressions, fallbacks, replies, unanswered, slowest)
+            learned = sum(i.outcome == "settled" for c in clients for i in c.impressions.values())
+            return Report(impressions, fallbacks, replies, unanswered, slowest, learned, recovery)
         finally:
             stop.set()
             for worker in running:
@@ -383,15 +382,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.serve:
-        serve(given.store, given.serve)
-    else:
-        from tests.live.postgres import new_store
+    from tests.live.postgres import new_store
 
-        with new_store(given.store) as store:
-            run(store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
+    with new_store(given.store) as store:
+        run(store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+"""The process that `kill` kills: a ranker that answers over a Unix socket."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+from pathlib import Path
+
+import msgspec
+
+EXPIRING = "query 4"
+"""Its impressions are left to the window."""
+WINDOW = 2.0
+POSITIONS = 3
+
+
+def serve(store: str, path: str) -> None:
+    """Answer requests, a JSON list [method, arguments] a line, until killed."""
+    from clickbandit.live import AsyncRanker
+
+    logging.getLogger("clickbandit.live").setLevel(logging.CRITICAL)  # it is meant to fail
+    policy = f"{Path(__file__).with_name('counting.py')}:Counting"
+
+    async def main() -> None:
+        ranker = AsyncRanker(store, policy=policy, positions=POSITIONS, window="1d", learners=3)
+        await ranker.reset(EXPIRING, window=WINDOW) if not (
+            await ranker.queries(search=EXPIRING)
+        ).total else None
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):  # of whoever did not wait for the reply
+                while line := await reader.readline():
+                    method, arguments = json.loads(line)
+                    try:
+                        reply = await getattr(ranker, method)(**arguments)
+                    except Exception as error:
+                        reply = {"error": type(error).__name__}
+                    writer.write(msgspec.json.encode(reply) + b"\n")
+
+        await asyncio.start_unix_server(answer, path)
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
