@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import logging
 import os
 import random
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import psycopg
 from tests.faults.service import HttpClient, Service, kill_one_worker
+from tests.faults.straying import Straying
 from tests.live import kill
 from tests.live.kill import Report, Worker
 from tests.live.postgres import database, new_store
@@ -95,38 +95,6 @@ def lose_replies(store: str, times: int, seed: int) -> Outcome:
             url, times, seed=seed, say=_quietly, disturb=lambda worker, chance: time.sleep(0.5), lost=0.1
         )
         return _outcome(report)
-
-
-class Straying(kill.Client):
-    """Sends some requests twice, on two connections at once, and old ones again: they are done in any order."""
-
-    share = 0.15
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._past: deque[bytes] = deque(maxlen=50)
-        self._strays: deque[socket.socket] = deque()
-        self.strayed = False
-
-    def ask(self, method: str, **arguments: Any) -> tuple[Any, bool]:
-        sent = json.dumps([method, arguments]).encode() + b"\n"
-        self.strayed = self.chance.random() < self.share
-        if self.strayed:
-            self._stray(sent)
-            if self._past:
-                self._stray(self.chance.choice(list(self._past)))
-        self._past.append(sent)
-        reply, again = super().ask(method, **arguments)
-        return reply, again or self.strayed
-
-    def _stray(self, sent: bytes) -> None:
-        """Nobody waits for the reply."""
-        raw = socket.socket(socket.AF_UNIX)
-        raw.connect(self.chance.choice(self.paths))
-        raw.sendall(sent)
-        self._strays.append(raw)
-        while len(self._strays) > 5:
-            self._strays.popleft().close()
 
 
 def reorder_replies(store: str, times: int, seed: int) -> Outcome:

@@ -293,6 +293,19 @@ def kill(worker: Worker, chance: random.Random) -> None:
     worker.start()
 
 
+def report(clients: list[Client], recovery: float) -> Report:
+    made = [impression for client in clients for impression in client.impressions.values()]
+    return Report(
+        len(made),
+        sum(impression.source == "fallback" for impression in made),
+        sum(client.replies for client in clients),
+        sum(client.unanswered for client in clients),
+        max(client.slowest for client in clients),
+        sum(impression.outcome == "settled" for impression in made),
+        recovery,
+    )
+
+
 def wait_for_learning(clients: list[Client]) -> float:
     """Wait until what is shown is learned from again, without anyone's help; how long that took."""
     started = time.monotonic()
@@ -325,8 +338,7 @@ def run(
         paths = [f"{folder}/{n}" for n in range(workers)]
         running = [make_worker(store, path) for path in paths]
         stop = threading.Event()
-        prefix = f"{seed}-{os.getpid()}"
-        clients = [make_client(f"{prefix}-{n}", paths, stop) for n in range(n_clients)]
+        clients = [make_client(f"{seed}-{os.getpid()}-{n}", paths, stop) for n in range(n_clients)]
         try:
             for client in clients:
                 client.lost = lost
@@ -347,20 +359,15 @@ def run(
                 if client.error:
                     raise client.error
             time.sleep(WINDOW)
-            replies = sum(client.replies for client in clients)
-            unanswered = sum(client.unanswered for client in clients)
-            impressions = sum(len(client.impressions) for client in clients)
-            fallbacks = sum(i.source == "fallback" for c in clients for i in c.impressions.values())
             for client in clients:
                 client.lost = 0.0
+            found = report(clients, recovery)
             check(clients)
             say(
-                f"{kills} kills of {workers} worker{'s' * (workers > 1)}, {impressions:,} impressions, {replies:,} "
-                f"acknowledged replies, {unanswered:,} requests sent again: 0 lost, 0 double"
+                f"{kills} kills of {workers} worker{'s' * (workers > 1)}, {found.impressions:,} impressions, "
+                f"{found.replies:,} acknowledged replies, {found.unanswered:,} requests sent again: 0 lost, 0 double"
             )
-            slowest = max(client.slowest for client in clients)
-            learned = sum(i.outcome == "settled" for c in clients for i in c.impressions.values())
-            return Report(impressions, fallbacks, replies, unanswered, slowest, learned, recovery)
+            return found
         finally:
             stop.set()
             for worker in running:
@@ -382,9 +389,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
     from tests.live.postgres import new_store
 
+    given = parser.parse_args()
     with new_store(given.store) as store:
         run(store, given.kills, workers=given.workers, n_clients=given.clients, seed=given.seed)
 

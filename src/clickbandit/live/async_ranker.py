@@ -31,6 +31,17 @@ class AsyncRanker(RankerMethods):
         """Leave what is due of other queries to others, who share the store."""
         self._engine.part = part
 
+    async def limits(self) -> dict[str, float]:
+        """How far behind settlement is, in seconds, and how much of what is counted there may be here."""
+        due = await self._read(lambda reader: reader.next_due(), False)
+        behind = 0 if due is None else max(self._engine.clock.now() - due, 0)
+        settings = self._settings
+        return {
+            "overdue_seconds": behind / 1000,
+            "max_queries": settings.max_queries,
+            "max_learner_bytes": settings.memory * 2**20,
+        }
+
     def given_order(
         self,
         query: str,

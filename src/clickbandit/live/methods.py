@@ -267,17 +267,6 @@ class RankerMethods(ABC):
         """The store's size, what was forgotten, and how late clicks come."""
         return await self._read(self._operations, False)
 
-    async def limits(self) -> dict[str, float]:
-        """How far behind settlement is, in seconds, and how much of what is counted there may be here."""
-        due = await self._read(lambda reader: reader.next_due(), False)
-        behind = 0 if due is None else max(self._engine.clock.now() - due, 0)
-        settings = self._settings
-        return {
-            "overdue_seconds": behind / 1000,
-            "max_queries": settings.max_queries,
-            "max_learner_bytes": settings.memory * 2**20,
-        }
-
     async def ping(self) -> None:
         """Raise a `StoreError` unless the store works."""
         await self._do(PingRequest())
