@@ -53,6 +53,7 @@ _PATIENCE = 2.0
 
 
 JSON = "application/json"
+_ARROW = "application/vnd.apache.arrow.stream"
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(RankBody).decode
@@ -84,6 +85,8 @@ class Endpoint:
     """Reads the body, if that takes more than its type."""
     content_type: str
     """Of the answer."""
+    other_type: str | None
+    """Of the answer, if it may have another."""
     handler: Callable[..., Awaitable[Any]]
     scope: str
     """What a key must be allowed."""
@@ -104,6 +107,7 @@ def endpoint(
     open: bool = False,
     decode: Callable[[bytes], Any] | None = None,
     content_type: str = JSON,
+    other_type: str | None = None,
     scope: str | None = None,
 ) -> Callable[[Handler], Handler]:
     """Make a method of `Api` one."""
@@ -111,7 +115,7 @@ def endpoint(
     def mark(handler: Handler) -> Handler:
         needed = scope or ("read" if method == "GET" else "admin")
         handler.endpoint = Endpoint(  # type: ignore[attr-defined]
-            method, path, errors, open, decode, content_type, handler, needed
+            method, path, errors, open, decode, content_type, other_type, handler, needed
         )
         return handler
 
@@ -287,12 +291,12 @@ class Api:
             found.in_operations(operations),
         )
 
-    @endpoint("GET", "/v1/export", content_type="application/x-ndjson")
+    @endpoint("GET", "/v1/export", content_type="application/x-ndjson", other_type=_ARROW)
     async def export(self, parameters: ExportParameters) -> bytes:
         """Give settled impressions with how their lists were chosen, from a mark on; nothing if there are no more."""
         found = await self.ranker.export(since=parameters.since, limit=parameters.limit)
         if parameters.format == "arrow":
-            return Typed(as_arrow(found), b"application/vnd.apache.arrow.stream")
+            return Typed(as_arrow(found), _ARROW.encode())
         return as_ndjson(found)
 
     @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")

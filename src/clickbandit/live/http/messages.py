@@ -67,7 +67,11 @@ class RankBody(Struct, forbid_unknown_fields=True):
         Meta(description="Makes the request repeatable: the same id gives the same list. UBI's query_id."),
     ] = None
     pinned: Annotated[
-        dict[Item, Positions] | None, Meta(description="Items that must stand at a position, counted from 1.")
+        dict[Item, Positions] | None,
+        Meta(
+            description="Items that must stand at a position, counted from 1; each is one of the items, not excluded, "
+            "at a position of its own that the query has."
+        ),
     ] = None
     excluded: Annotated[list[Item] | None, Meta(description="Items that must not be shown.")] = None
     user: Annotated[
@@ -77,7 +81,8 @@ class RankBody(Struct, forbid_unknown_fields=True):
     scores: Annotated[
         list[float] | None,
         _checked(
-            "What the page's own ranking is by, for each item: what a query starts from.", maxItems=MAX_ITEMS
+            "What the page's own ranking is by: what a query starts from. As many as there are items.",
+            maxItems=MAX_ITEMS,
         ),
     ] = None
 
@@ -111,7 +116,9 @@ class ResetBody(Struct, forbid_unknown_fields=True):
     positions: Positions | None = None
     horizon: Horizon | None = None
     window: Annotated[
-        Annotated[str, _checked(pattern=r"^\s*\d+(\.\d+)?\s*[smhd]\s*$")] | float | None,
+        Annotated[str, _checked(pattern=r"^\s*\d+(\.\d+)?\s*[smhd]\s*$")]
+        | Annotated[float, _checked(minimum=0, maximum=3650 * 86400)]
+        | None,
         Meta(description='When an impression settles: seconds, or text such as "90s", "30m", "12h" or "2d".'),
     ] = None
 

@@ -109,8 +109,12 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
                 JSON: {"schema": _events() if endpoint.decode is read_events else _of(takes["body"])}
             },
         }
+    kinds = filter(None, (endpoint.content_type, endpoint.other_type))
     operation["responses"] = {
-        "200": {"description": "Done.", "content": {endpoint.content_type: {"schema": _of(takes["return"])}}},
+        "200": {
+            "description": "Done.",
+            "content": {kind: {"schema": _of(takes["return"])} for kind in kinds},
+        },
         **{str(status): _error(status) for status in sorted(errors)},
     }
     return operation
