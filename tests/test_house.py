@@ -18,6 +18,7 @@ BY_CONTRACT = {
     "RankerMethods.rank": "the front door of the live ranker: all that a request may say",
     "AsyncRanker.given_order": "as rank",
     "Client.rank": "as rank",
+    "count_log": "as simulate, for what is read of a log",
     "interact": "numba takes longer to unpack a tuple than for a short run",
     "leap": "as interact",
     "pattern_law": "click_models.contract.PatternLaw",

@@ -26,7 +26,8 @@ class Registry(Generic[T]):
 
     A class is called by its own `key`, or as `spell` makes of its module's name. Not registered are classes with an
     empty key, abstract ones, and those of `base`'s own module. All modules are imported when a name is first asked
-    for. The group of entry points is the package's name unless given.
+    for, unless `one_each` says that each module has one class of its name but for private ones and `base`'s: then only
+    those that are asked for. The group of entry points is the package's name unless given.
     """
 
     def __init__(
@@ -36,20 +37,26 @@ class Registry(Generic[T]):
         what: str,
         spell: Callable[[str], str],
         group: str | None = None,
+        *,
+        one_each: bool = False,
     ) -> None:
         self._package = package
         self._base = base
         self._what = what
         self._spell = spell
         self._group = group or package.__name__
+        self._one_each = one_each
 
     def names(self) -> list[str]:
         """The names of all, in alphabetical order."""
-        return sorted({*self._built_in, *self._entry_points})
+        return sorted({*(self._modules if self._one_each else self._built_in), *self._entry_points})
 
     def get(self, name: str) -> type[T]:
         """The class of this name, or an error that names the nearest."""
-        if name in self._built_in:
+        if self._one_each and name in self._modules:
+            (kind,) = self._classes(self._module(self._modules[name]))
+            return kind
+        if not self._one_each and name in self._built_in:
             return self._built_in[name]
         if name in self._entry_points:
             return self._load(self._entry_points[name])
@@ -68,10 +75,23 @@ class Registry(Generic[T]):
     def _built_in(self) -> dict[str, type[T]]:
         found = {}
         for module in pkgutil.iter_modules(self._package.__path__):
-            for kind in self._classes(importlib.import_module(f"{self._package.__name__}.{module.name}")):
+            for kind in self._classes(self._module(module.name)):
                 found[self.name_of(kind) or ""] = kind
         found.pop("", None)
         return found
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        """The modules of the package that have a class each, by its name."""
+        names = [module.name for module in pkgutil.iter_modules(self._package.__path__)]
+        return {
+            self._spell(name): name
+            for name in names
+            if not name.startswith("_") and f"{self._package.__name__}.{name}" != self._base.__module__
+        }
+
+    def _module(self, name: str) -> ModuleType:
+        return importlib.import_module(f"{self._package.__name__}.{name}")
 
     def _classes(self, module: ModuleType) -> list[type[T]]:
         """The classes that a module or a package defines itself; not those that stand beside the base."""

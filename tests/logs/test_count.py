@@ -141,6 +141,7 @@ def test_counts_saved_by_the_first_version_are_read() -> None:
             "lists with an item twice": 1,
         },
         "malformed": ["log.tsv:8: fewer than 4 fields"],
+        "causes": {},
     }
     twice = count_log([DATA / "saved-lists.parquet", DATA / ".." / "data" / "saved-lists.parquet"])
     assert twice.reading.odd["lists with an item twice"] == 2

@@ -3,10 +3,12 @@
 import sys
 
 from clickbandit.cli import (  # noqa: F401  (each brings its commands)
+    audit,
     cite,
     compare,
     demo,
     export,
+    judgments,
     listing,
     logs,
     report,

@@ -5,50 +5,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from clickbandit.cli._logs import (
+    WRITABLE,
+    Cluster,
+    ColumnNames,
+    Format,
+    LogCommand,
+    Logs,
+    MemoryLimit,
+    OneRowPer,
+    PageSize,
+    QueryKey,
+    SecondPages,
+    Strict,
+    columns_of,
+    count,
+)
 from clickbandit.cli._shared import Force, app, known_models, output, whole_number, write_parquet
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
     from clickbandit.logs import Counts, Doubt, Fit
 
-FORMATS, WRITABLE = "{formats}", "{writable formats}"
-"""What stands for the names of log formats in the help of an option."""
-
-
-class LogCommand(TyperCommand):
-    """A command whose help names log formats, which are looked up only when the help is shown."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from clickbandit.logs.formats.base import format_names
-
-        for option in self.params:
-            for mark in (FORMATS, WRITABLE):
-                text = getattr(option, "help", None) or ""
-                if mark in text:
-                    names = ", ".join(format_names(writable=mark == WRITABLE))
-                    option.help = text.replace(mark, names)  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
-
-
-Format = Annotated[
-    str | None, typer.Option(help=f"The log's format: {FORMATS}.", show_default="what it looks like")
-]
-QueryKey = Annotated[
-    str, typer.Option(help="query, or query+region to tell the regions of yandex-relpred apart.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")]
-MemoryLimit = Annotated[str, typer.Option(help="How much memory counting may take; the rest is put on disk.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Count files on the Dask scheduler at this address, such as tcp://host:8786.",
-        show_default="this machine",
-    ),
-]
-Logs = Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")]
 Models = Annotated[
     str, typer.Option(help="Comma-separated click models; GCTR, RCTR and DCTR are click rates, as baselines.")
 ]
@@ -96,6 +75,10 @@ def fit(
     smoothing: Smoothing = "1,1",
     empirical: Empirical = False,
     compat: Compat = None,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
@@ -115,7 +98,8 @@ def fit(
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import doubt_text, fit_rows, print_fits
 
-    names = known_models([name.strip() for name in models.split(",")])
+    names = columns_of(columns, one_row_per, second_pages, page_size)
+    fitted = known_models([name.strip() for name in models.split(",")])
     for option, number in (("--top-queries", top_queries), ("--items", items)):
         if number is not None and number < 1:
             raise InputError(f"{option} must be at least 1, found {number}")
@@ -125,16 +109,18 @@ def fit(
         output(save_counts, force) as counts_file,
         output(table, force) as table_file,
     ):
-        counts = _count(log, format, memory_limit, strict, query_key, cluster)
+        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
         if counts_file:
             counts.save(counts_file)
-        fits, doubted = _fit_all(counts, names, options)
+        fits, doubted = _fit_all(counts, fitted, options)
         rows = fit_rows(fits, counts)
         if queries_file:
             chosen = choose_queries(
                 counts, fits, top_queries=top_queries, items=items, min_impressions=min_impressions
             )
-            save_queries(queries_file, chosen, f"{', '.join(names)} fitted to {counts.n_sessions:,} sessions")
+            save_queries(
+                queries_file, chosen, f"{', '.join(fitted)} fitted to {counts.n_sessions:,} sessions"
+            )
         if table_file:
             _write_tables(fits, table_file)
     if as_json:
@@ -162,6 +148,10 @@ def evaluate(
     ] = None,
     samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap samples.")] = 0,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
     query_key: QueryKey = "query",
     strict: Strict = False,
     memory_limit: MemoryLimit = "2GiB",
@@ -182,6 +172,7 @@ def evaluate(
     from clickbandit.queries import load_queries
     from clickbandit.report.fits import print_evaluation, save_perplexity
 
+    names = columns_of(columns, one_row_per, second_pages, page_size)
     chosen = load_queries(queries)
     if model:
         chosen = [replace(entry, models={name: entry.model(name) for name in model}) for entry in chosen]
@@ -191,7 +182,7 @@ def evaluate(
     if samples < 1:
         raise InputError(f"--samples must be at least 1, found {samples}")
     with output(figure, force) as figure_file:
-        counts = _count(log, format, memory_limit, strict, query_key, cluster)
+        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_perplexity(evaluation, figure_file, kind)
@@ -247,29 +238,16 @@ def generate(
     print(f"written: {out}")
 
 
-def _count(
-    log: list[str], format: str | None, memory: str, strict: bool, query_key: str, cluster: str | None
-) -> "Counts":
-    """Count a log, and show how far it is read."""
-    from clickbandit.logs import count_log, files
-    from clickbandit.progress import reading_bar
-
-    options: dict[str, Any] = {"strict": strict, "query_key": query_key, "cluster": cluster}
-    with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-        return count_log(log, format, memory_limit=memory, progress=advance, **options)
-
-
 def _fit_all(counts: "Counts", names: list[str], options: Any) -> "tuple[list[Fit], dict[str, list[Doubt]]]":
     """Fit click models, ask by model where they rest on their prior, and show how many are done."""
-    from dataclasses import asdict
-
-    from clickbandit.logs import doubts, fit
+    from clickbandit.logs import doubts
+    from clickbandit.logs.fit import fit_with
     from clickbandit.progress import progress_bar
 
     fits, doubted = [], {}
     with progress_bar(len(names), "fitting", "models") as advance:
         for name in names:
-            fits.append(fit(counts, name, **asdict(options)))
+            fits.append(fit_with(counts, name, options))
             is_final = not (options.compat or options.empirical or options.iterations is not None)
             doubted[name] = doubts(counts, fits[-1]) if is_final else []
             advance(1)

@@ -10,8 +10,8 @@ import typer
 
 from clickbandit.cli import _experiments as options
 from clickbandit.cli._experiments import describe_units, maybe_counted, stoppable
+from clickbandit.cli._logs import Format, LogCommand
 from clickbandit.cli._shared import Positions, app, known_models, policy_list
-from clickbandit.cli.logs import Format, LogCommand
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:

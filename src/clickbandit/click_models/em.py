@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit.click_models.fitting import Cells, Counts, Estimate, Options, penalty, smoothed
+from clickbandit.click_models.fitting import Cells, Counts, Estimate, Joint, Options, penalty, smoothed
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
 FLOOR, CAP = 1e-12, 1 - 1e-6
@@ -54,7 +54,9 @@ def maximise(
         )
     prior = tuple(np.full(len(np.concatenate(values)), strength) for strength in options.smoothing)
     with information(values, exact or step, prior, counts.n_pairs * by_pair, separate=separate) as found:
-        errors = standard_errors(values, found, found.covariance())
+        covariance = found.covariance()
+        errors = standard_errors(values, found, covariance)
+        joint = found.joint(covariance) if options.joint else None
     names = list(sizes)
     return Estimate(
         dict(zip(names, values, strict=True)),
@@ -62,6 +64,7 @@ def maximise(
         likelihood,
         trace,
         len(trace) - 1,
+        joint=joint,
     )
 
 
@@ -101,6 +104,10 @@ class Information(NamedTuple):
         schur = between[len(self.local) :] - sum(between[block].T @ solved[block] for block in self.blocks())
         size, vectors = np.linalg.eigh((schur + schur.T) / 2)
         return np.asarray((vectors / np.maximum(size, 1e-9)) @ vectors.T)
+
+    def joint(self, covariance: FloatArray) -> Joint:
+        """The same as a distribution, given the covariance of the shared parameters."""
+        return Joint(self.local, np.array(self.solved), covariance)
 
 
 def standard_errors(values: Values, found: Information, covariance: FloatArray) -> Values:

@@ -34,7 +34,7 @@ def fit_examination(
 ) -> Estimate:
     """EM for attraction by pair and examination by slot, with the prior that is given or with an estimated one."""
     step = examination(cells, slot)
-    if not options.empirical:
+    if options.empirical is False:
         return maximise(sizes, step, counts, options, separate=True)
     # without a prior the likelihood has a long ridge, which EM climbs slowly
     alone = replace(options, smoothing=NO_PRIOR, tolerance=options.tolerance / 10)
@@ -52,6 +52,7 @@ def fit_examination(
     prior = np.append(p, weak), np.append(q, weak)
     with information((attraction, values[1]), step, prior, counts.n_pairs, separate=True) as with_prior:
         errors = standard_errors((attraction, values[1]), with_prior, covariance)
+        joint = with_prior.joint(covariance) if options.joint else None
     names = list(sizes)
     likelihood = step(
         (attraction, values[1]), tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values))
@@ -62,6 +63,7 @@ def fit_examination(
         errors=dict(zip(names, errors, strict=True)),
         log_likelihood=likelihood,
         is_empirical=True,
+        joint=joint,
     )
 
 

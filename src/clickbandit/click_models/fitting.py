@@ -88,8 +88,10 @@ class Options:
     """EM stops when the penalised log-likelihood improves by less than this for each session."""
     compat: str | None = None
     """`pyclick` for the formulas of PyClick where they differ from exact EM."""
-    empirical: bool = False
-    """Whether the prior of items is estimated from the data, in the place of `smoothing`."""
+    empirical: bool | None = False
+    """Whether the prior of items is estimated from the data, in the place of `smoothing`; None: where the model can."""
+    joint: bool = False
+    """Whether to keep how the errors of parameters hang together (`Estimate.joint`)."""
 
     def __post_init__(self) -> None:
         if len(self.smoothing) != 2 or not all(0 <= value < math.inf for value in self.smoothing):
@@ -100,6 +102,18 @@ class Options:
             raise InputError(f"expected a tolerance of at least 0, found {self.tolerance!r}")
         if self.compat not in (None, "pyclick"):
             raise InputError(f"expected compat to be pyclick or None, found {self.compat!r}")
+
+
+class Joint(NamedTuple):
+    """How the errors of a fit's parameters hang together, in log-odds: those that all queries share are jointly normal,
+    and given these, each parameter of a pair is normal by itself."""
+
+    precision: FloatArray
+    """Of each parameter of a pair, given the shared ones: all of the first name, then all of the second."""
+    slope: FloatArray
+    """How much each of them falls when a shared one rises: a column for each."""
+    covariance: FloatArray
+    """Of the shared ones."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,8 @@ class Estimate:
     iterations: int = 0
     is_empirical: bool = False
     """Whether the prior was estimated."""
+    joint: Joint | None = None
+    """If it was asked for; parameters that are counted shares are independent, and have none."""
 
 
 def smoothed(num: FloatArray, den: FloatArray, smoothing: tuple[float, float]) -> FloatArray:

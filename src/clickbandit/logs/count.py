@@ -12,9 +12,10 @@ from typing import Any
 from clickbandit.cluster import connected, result_of, wait_for_worker
 from clickbandit.errors import InputError
 from clickbandit.logs import files
+from clickbandit.logs.columns import Columns
 from clickbandit.logs.counts import Counts, counts_in
 from clickbandit.logs.formats.base import Progress, ReadOptions, format_of, log_format
-from clickbandit.logs.formats.plain import read_frame
+from clickbandit.logs.plain import read_frame
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import saved_reading
 from clickbandit.logs.tally import Tally
@@ -32,13 +33,15 @@ def count_log(
     memory_limit: str | int = "2GiB",
     strict: bool = False,
     query_key: str = "query",
+    columns: Columns = Columns(),  # noqa: B008  (frozen)
     cluster: str | None = None,
     progress: Progress | None = None,
 ) -> Counts:
     """Read a log and count it, within a memory limit whatever its size.
 
     Without a format, each file's first lines decide. `strict` stops at the first malformed line. With
-    `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only). With
+    `query_key="query+region"` the same query in two regions is two queries (`yandex-relpred` only).
+    `columns` says what the columns of a table are called, if not as we call them. With
     `cluster`, the address of a Dask scheduler, its workers count the files, with the same result.
 
     >>> import pandas
@@ -55,16 +58,19 @@ def count_log(
         if cluster:
             raise InputError("expected files to count on a cluster, found a data frame: count it here")
         tally = Tally(memory_limit)
-        counts = counts_in(tally, read_frame(log, tally, "the data frame", strict))
+        counts = counts_in(tally, read_frame(log, tally, "the data frame", strict, columns))
         return _usable(counts, "the data frame", "a plain log")
     paths = files.find(log)
-    kinds = {path: format_of(path, format) for path in paths if path.stat().st_size}
+    kinds = {path: format_of(path, format, columns) for path in paths if path.stat().st_size}
     where = ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
     if not kinds:
         raise InputError(f"{where} has no usable session: it is empty")
     _check_kinds(kinds, query_key)
-    options = ReadOptions(strict, query_key)
+    options = ReadOptions(strict, query_key, columns)
     if cluster:
+        together = next((kind for kind in kinds.values() if log_format(kind).together), None)
+        if together:
+            raise InputError(f"files of {together} are read together, not each on a worker: count them here")
         counts = _count_on_cluster(cluster, kinds, options, memory_limit, progress)
     else:
         counts = _count_files(kinds, options, memory_limit, progress)
@@ -76,7 +82,7 @@ def count_log(
 def _check_kinds(kinds: Mapping[Path, str], query_key: str) -> None:
     if len({kind == "counts" for kind in kinds.values()}) > 1:
         raise InputError("expected logs or counts, found both: count the logs first, and merge the counts")
-    for kind in kinds.values():
+    for kind in dict.fromkeys(kinds.values()):
         known = log_format(kind).query_keys
         if query_key not in known:
             raise InputError(
@@ -91,7 +97,14 @@ def _count_files(
     tally = Tally(memory_limit)
     reading = Reading()
     for path, kind in kinds.items():
-        reading += _read_file(path, kind, tally, options, progress)
+        if not log_format(kind).together:
+            reading += _read_file(path, kind, tally, options, progress)
+    for kind in dict.fromkeys(kind for kind in kinds.values() if log_format(kind).together):
+        paths = [path for path in kinds if kinds[path] == kind]
+        found = log_format(kind).read_together(paths, tally, options)
+        reading += found
+        if progress:
+            progress(sum(path.stat().st_size for path in paths), found.sessions)
     return counts_in(tally, reading)
 
 

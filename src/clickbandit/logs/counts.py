@@ -197,6 +197,36 @@ class Counts:
         reading = sum((read_saved(Path(path), tally) for path in paths), Reading())
         return counts_in(tally, reading)
 
+    def with_sessions(self, patterns: pa.Table) -> "Counts":
+        """Other sessions of the same lists: `list` (its number), `clicks` (bits) and `sessions`, none of them 0."""
+        tally = Tally(self._database.memory_limit)
+        lists = self._table("SELECT list AS number, query, items FROM lists")
+        tally.database.connection.register("lists_shown", lists)
+        tally.database.connection.register("given_patterns", patterns)
+        tally.add_lists("""
+            (SELECT query, items, clicks, sessions
+             FROM given_patterns JOIN lists_shown ON given_patterns.list = lists_shown.number)
+        """)
+        return counts_in(tally, Reading(sessions=int(np.sum(patterns["sessions"].to_numpy()))))
+
+    def split(self, share: float, seed: int = 0) -> "tuple[Counts, Counts]":
+        """The sessions dealt out at random: about this share of them, and the others."""
+        patterns = self.patterns
+        first = np.random.default_rng(seed).binomial(patterns.sessions.astype(np.int64), share)
+        return tuple(  # type: ignore[return-value]  # of two
+            self.with_sessions(
+                pa.table(
+                    {
+                        "list": patterns.list[some],
+                        "clicks": patterns.clicks[some],
+                        "sessions": sessions[some],
+                    }
+                )
+            )
+            for sessions in (first, patterns.sessions.astype(np.int64) - first)
+            for some in [sessions > 0]
+        )
+
     def merge(self, other: "Counts") -> "Counts":
         """The counts of both logs, equal to those of counting them together."""
         with tempfile.TemporaryDirectory(prefix="clickbandit-") as folder:

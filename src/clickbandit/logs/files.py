@@ -22,7 +22,8 @@ BLOCK = 32 << 20
 
 PARQUET = b"PAR1"
 """How a Parquet file begins."""
-_MAX_LINE = 1 << 24
+MAX_LINE = 1 << 24
+"""A longer line is none of a log."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -97,8 +98,8 @@ def _blocks(path: Path, size: int) -> Iterator[Block]:
                 data = rest + (data.removeprefix(codecs.BOM_UTF8) if n == 1 and not rest else data)
                 cut = data.rfind(b"\n") + 1
                 rest = data[cut:]
-                if len(rest) > _MAX_LINE:
-                    raise InputError(f"{path} is not a log: a line is longer than {_MAX_LINE >> 20} MiB")
+                if len(rest) > MAX_LINE:
+                    raise InputError(f"{path} is not a log: a line is longer than {MAX_LINE >> 20} MiB")
                 if cut:
                     yield (block := _block(data[:cut], n, at))
                     n += block.lines.num_rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel, model_class
 from clickbandit.click_models.empirical import NO_PRIOR
-from clickbandit.click_models.fitting import Options
+from clickbandit.click_models.fitting import Joint, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
@@ -36,6 +36,10 @@ class Fit:
     """The penalised log-likelihood before each iteration of EM, and at the end."""
     iterations: int
     seconds: float
+    joint: Joint | None = None
+    """How the errors hang together, if that was asked for (`Options.joint`) and they do."""
+    is_empirical: bool = False
+    """Whether the prior of items was estimated."""
 
     @cached_property
     def queries(self) -> list[str]:
@@ -57,7 +61,7 @@ class Fit:
     def shared(self) -> dict[str, Any]:
         """The parameters that all queries share, in the form that the model's class takes."""
         names = [name for name in self.parameters if not self.is_by_pair(name)]
-        return {name: self._shared(name, self.parameters[name]) for name in names}
+        return {name: self.in_form(name, self.parameters[name]) for name in names}
 
     def rows(self, query: str, items: Sequence[str] | None = None) -> IntArray:
         """Where a query's items stand in `pairs`."""
@@ -102,7 +106,8 @@ class Fit:
             raise InputError(f"expected one of the {len(self._rows):,} queries of the log, found {query!r}")
         return self._rows[query]
 
-    def _shared(self, name: str, value: FloatArray) -> Any:
+    def in_form(self, name: str, value: FloatArray) -> Any:
+        """Values of a shared parameter, in the form that the model's class takes."""
         hint = get_type_hints(model_class(self.name))[name]
         if not get_args(hint):
             return float(value[0])
@@ -140,11 +145,16 @@ def fit(
     [4, 4]
     """
     options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat, empirical)
+    return fit_with(counts, model, options)
+
+
+def fit_with(counts: Counts, model: str, options: Options) -> Fit:
+    """As `fit`, with all options in one."""
     kind = model_class(model)
     start = time.perf_counter()
     estimate = kind.fit(counts, options)
     names = [field.name for field in fields(kind)]
-    if empirical and not estimate.is_empirical:
+    if options.empirical and not estimate.is_empirical:
         raise InputError(f"the prior can be estimated for PBM and UBM, found {model}: leave empirical out")
     assert sorted(estimate.parameters) == sorted(names), (estimate.parameters.keys(), names)
     return Fit(
@@ -156,6 +166,8 @@ def fit(
         estimate.trace,
         estimate.iterations,
         time.perf_counter() - start,
+        estimate.joint,
+        estimate.is_empirical,
     )
 
 

@@ -1,7 +1,7 @@
 """What was read from a log: how much was used, and what was left out or odd, each kind counted and explained."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,28 @@ EXPLANATIONS = {
     "empty lists": "dropped: nothing was shown",
     "lists longer than 64": "dropped: at most 64 positions are counted",
     "lists with an item twice": "kept: a click counts for the item's first position",
-    "broken impressions": "dropped: positions are not 1, 2, .. once each, or a row is malformed",
+    "rows that are copies": "dropped: another row says exactly the same",
+    "rows that repeat a result": "the same result again: counted once, clicked if any of its rows says so",
+    "impressions without a query": "dropped: none of their rows names it",
+    "impressions of two queries": "dropped: their rows disagree",
+    "impressions without a first position": "dropped: nothing is known of the top of the list",
+    "impressions with a gap": "kept up to the first position of which nothing, or two different things, are known",
+    "broken impressions": "dropped, by the version that saved these counts: a row was malformed or missing",
+    "events of other kinds": "not used: neither impressions nor clicks",
+    "files with positions from 0": "counted from 1",
     "files without a last line end": "the last line was read as it is, and may be incomplete",
     "files without a session": "nothing in them could be used",
     "files cut short": "the compressed data ended early: what came before was read",
 }
 """Every kind of oddity that formats count, and what was done about it; saved counts hold these names."""
 
+WORRYING = 0.01
+"""Which share of lines or lists may be dropped without a word of warning."""
+_LOST_LISTS = (
+    *("empty lists", "lists longer than 64", "impressions without a query"),
+    *("impressions of two queries", "impressions without a first position"),
+)
+_LONGEST = 120  # of an example
 MAX_EXAMPLES = 10
 """How many malformed lines are kept to be shown."""
 
@@ -47,6 +62,8 @@ class Reading:
     """How often each of `EXPLANATIONS` occurred."""
     malformed: list[str] = field(default_factory=list)
     """The first malformed lines: file, number and what is wrong."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """How many malformed lines have which problem."""
 
     def note(self, oddity: str, times: int) -> None:
         """Count an oddity."""
@@ -55,17 +72,37 @@ class Reading:
             self.odd[oddity] += times
 
     def note_malformed(
-        self, where: str, problems: Sequence[tuple[int, str]], total: int, strict: bool
+        self, where: str, problems: Sequence[tuple[int, str, str]], causes: Mapping[str, int], strict: bool
     ) -> None:
-        """Count malformed lines, the first of which are given with their numbers; fail at once if `strict`."""
+        """Count malformed lines by cause, the first of which are given with their numbers and, where it is known, what
+        they say; fail at once if `strict`."""
         if problems and strict:
-            line, problem = problems[0]
+            line, problem, _ = problems[0]
             raise InputError(
                 f"{where}:{line}: malformed line: {problem}; correct it, or read without --strict"
             )
-        self.note("malformed lines", total)
-        self.malformed += [f"{where}:{line}: {problem}" for line, problem in problems]
+        self.note("malformed lines", sum(causes.values()))
+        self.causes.update(causes)
+        self.malformed += [
+            f"{where}:{line}: {problem}" + (f": {_short(text)}" if text else "")
+            for line, problem, text in problems
+        ]
         del self.malformed[MAX_EXAMPLES:]
+
+    @property
+    def dropped(self) -> str | None:
+        """A sentence if more than 1% of lines or of lists were dropped."""
+        lost = sum(self.odd[name] for name in _LOST_LISTS)
+        lines, n_lists = self.odd["malformed lines"], self.sessions + lost
+        parts = [
+            f"{times:,} of {total:,} {what} ({times / total:.1%})"
+            for times, total, what in ((lines, self.lines, "lines"), (lost, n_lists, "lists"))
+            if times > WORRYING * total
+        ]
+        if not parts:
+            return None
+        examples = "".join(f"\n  {line}" for line in self.malformed[:3])
+        return f"{' and '.join(parts)} were dropped{': for example' if examples else ''}{examples}"
 
     def __add__(self, other: "Reading") -> "Reading":
         return Reading(
@@ -75,6 +112,7 @@ class Reading:
             self.files + other.files,
             self.odd + other.odd,
             (self.malformed + other.malformed)[:MAX_EXAMPLES],
+            self.causes + other.causes,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,17 +124,23 @@ class Reading:
             "files": self.files,
             "odd": {name: self.odd[name] for name in EXPLANATIONS if self.odd[name]},
             "malformed": self.malformed,
+            "causes": dict(self.causes),
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Reading":
         """The reading that `as_dict` gave."""
-        return cls(**{**data, "odd": Counter(data["odd"])})
+        return cls(**{**data, "odd": Counter(data["odd"]), "causes": Counter(data.get("causes", {}))})
 
     def __str__(self) -> str:
         parts = [f"{self.sessions:,} sessions, {self.clicks:,} clicks"]
         parts += [
             f"{self.odd[name]:,} {name} ({why})" for name, why in EXPLANATIONS.items() if self.odd[name]
         ]
+        parts += [f"  {times:,} {cause}" for cause, times in self.causes.most_common()]
         parts += [f"  {line}" for line in self.malformed]
         return "\n".join(parts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

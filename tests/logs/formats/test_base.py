@@ -14,7 +14,7 @@ from clickbandit.logs import count_log, generate_log
 from clickbandit.logs.formats.base import LogFormat, format_names, format_of, log_format, registered
 from clickbandit.queries import Query, load_queries, save_queries
 
-BUILT_IN = ["counts", "csv", "parquet", "yandex-personalized", "yandex-relpred"]
+BUILT_IN = ["counts", "csv", "jsonl", "parquet", "ubi", "yandex-personalized", "yandex-relpred"]
 GUIDE = (Path(__file__).parents[3] / "docs" / "fitting.md").read_text()
 LOG = '{"q": "x", "shown": ["a", "b"], "clicked": ["b"]}\n{"q": "x", "shown": ["b", "a"], "clicked": []}\n'
 
@@ -93,7 +93,7 @@ def test_a_format_of_another_package_is_found_by_fit_and_evaluate(
     assert sorted(load_queries("q.json")[0].items) == ["a", "b"]
     code, printed = run("evaluate", "q.json", "--log", "log.jsonl")
     assert (code, "CM fits best on 2 sessions" in printed) == (0, True)
-    assert "csv, json-lines, parquet" in run("fit", "--help")[1]
+    assert "csv, json-lines, jsonl, parquet" in run("fit", "--help")[1]
 
 
 def test_errors_name_a_format_of_another_package(

@@ -230,7 +230,7 @@ def test_progress_adds_up(tmp_path: Path) -> None:
         ("Once upon a time\n", None, "looks like no log format"),
         ("", "yandex-relpred", "no usable session"),
         ("1\t0\tC\ta\n", "yandex-relpred", "no usable session"),
-        ("query,list,clicks\nq,a,2\n", "csv", "no usable session"),
+        ("query,list,clicks\nq,a,x\n", "csv", "no usable session"),
         (RELEVANCE, "yandex", "did you mean yandex-relpred"),
     ],
 )
@@ -294,7 +294,7 @@ def test_csv(text: str, pack: Any, tmp_path: Path) -> None:
 
 
 def test_malformed_rows_of_csv(tmp_path: Path) -> None:
-    path = put(tmp_path, "query,list,clicks\nq,a b,0 1\nq,a b,0\nonly\n,a,0\nq,a b,0 2\nq,,\nq,a  b,1 0\n")
+    path = put(tmp_path, "query,list,clicks\nq,a b,0 1\nq,a b,0\nonly\n,a,0\nq,a b,0 x\nq,,\nq,a  b,1 0\n")
     counts = count_log(path, "csv")
     assert rows(counts) == [("q", "a b", "10", 1), ("q", "a b", "01", 1)]
     assert counts.reading.odd == {"malformed lines": 4, "empty lists": 1}
@@ -326,21 +326,25 @@ def test_lines_that_are_no_rows_are_those_of_their_own_file(tmp_path: Path) -> N
     assert count_log([bad, good]).reading.malformed == [f"{bad}:2: not as many fields as the header"]
 
 
-def test_broken_impressions_are_dropped(tmp_path: Path) -> None:
+def test_impressions_are_kept_up_to_what_is_not_known(tmp_path: Path) -> None:
     lines = [
-        "1,q,1,a,0",
-        "1,q,3,c,1",
-        "2,q,1,a,0",
-        "2,r,2,b,0",
-        "3,q,1,a,0",
-        "3,q,1,b,0",
-        "4,q,1,a,x",
-        "4,q,2,b,0",
+        *("1,q,1,a,0", "1,q,3,c,1"),  # a gap
+        *("2,q,1,a,0", "2,r,2,b,0"),  # two queries
+        *("3,q,1,a,0", "3,q,1,b,0"),  # two items at the top
+        *("4,q,1,a,x", "4,q,2,b,0"),  # a malformed row at the top
+        *("5,q,1,a,1", "5,q,2,b,0", "5,q,2,c,0"),  # two items further down
+        *("6,q,1,a,1", "6,q,1,a,1", "6,q,1,a,0"),  # a copy, and the same result again
     ]
-    text = "\n".join(["impression,query,position,item,click", *lines, "5,q,1,a,1"])
-    counts = count_log(put(tmp_path, text), "csv")
-    assert rows(counts) == [("q", "a", "1", 1)]
-    assert counts.reading.odd == {"malformed lines": 1, "broken impressions": 4}
+    counts = count_log(put(tmp_path, "\n".join(["impression,query,position,item,click", *lines])), "csv")
+    assert rows(counts) == [("q", "a", "0", 1), ("q", "a", "1", 2)]
+    assert counts.reading.odd == {
+        "malformed lines": 1,
+        "impressions with a gap": 2,
+        "impressions of two queries": 1,
+        "impressions without a first position": 2,
+        "rows that are copies": 1,
+        "rows that repeat a result": 1,
+    }
 
 
 # --- counts -------------------------------------------------------------------------------------------------

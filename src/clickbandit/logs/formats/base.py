@@ -7,6 +7,7 @@ registers its own by an entry point, in its `pyproject.toml`:
     their-log = "their_package.their_module:TheirLog"
 """
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from typing import ClassVar, NamedTuple
 from clickbandit.errors import InputError
 from clickbandit.extras import pa, pq
 from clickbandit.logs import files, formats
+from clickbandit.logs.columns import Columns, guess
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import Tally
 from clickbandit.registry import Registry
@@ -34,6 +36,8 @@ class ReadOptions:
     """Stop at the first malformed line."""
     query_key: str = "query"
     """What tells two queries apart: one of the format's `query_keys`."""
+    columns: Columns = Columns()  # noqa: RUF009  (frozen)
+    """What the columns of a table are called."""
     progress: Progress = lambda n_bytes, n_sessions: None
     """A format may report how far it is; what it does not report is added when the file is done."""
 
@@ -60,6 +64,32 @@ class Opening:
         except (OSError, ValueError):
             return None
 
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names of the columns in lower case, if it is a table; of JSON lines, those of the first."""
+        if self.schema is not None:
+            return [name.lower() for name in self.schema.names]
+        if not self.lines:
+            return []
+        if self.is_json:
+            return [str(name).lower() for name in json.loads(self.lines[0])]
+        return split_header(self.lines[0])[0]
+
+    @cached_property
+    def is_json(self) -> bool:
+        """Whether the first line is a JSON object."""
+        try:
+            return bool(self.lines) and isinstance(json.loads(self.lines[0]), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+def split_header(line: str) -> tuple[list[str], str]:
+    """The names in the header of a CSV file, and what is between them."""
+    delimiter = max(",;\t", key=line.count)
+    names = line.lstrip("\ufeff").strip().split(delimiter)
+    return [name.strip().strip('"').lower() for name in names], delimiter
+
 
 class Writer(NamedTuple):
     """How sessions are written in a format."""
@@ -83,6 +113,8 @@ class LogFormat(ABC):
     """What can tell two queries apart."""
     writer: ClassVar[Writer | None] = None
     """How logs are generated in this format, if they can be."""
+    together: ClassVar[bool] = False
+    """Whether the files of a log say only together what was shown and clicked: then `read_together` reads them."""
 
     @abstractmethod
     def recognise(self, opening: Opening) -> bool:
@@ -92,6 +124,10 @@ class LogFormat(ABC):
     def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
         """Count a file into `tally`, and say what was read and what was left out."""
 
+    def read_together(self, paths: Sequence[Path], tally: Tally, options: ReadOptions) -> Reading:
+        """As `read`, for all files at once."""
+        return sum((self.read(path, tally, options) for path in paths), Reading())
+
 
 registered: Registry[LogFormat] = Registry(
     formats,
@@ -99,6 +135,7 @@ registered: Registry[LogFormat] = Registry(
     "log format",
     lambda module: module.replace("_", "-"),
     group="clickbandit.log_formats",
+    one_each=True,
 )
 """All log formats of the library and of packages that bring their own, by their names on the command line."""
 
@@ -113,13 +150,16 @@ def format_names(*, writable: bool = False) -> list[str]:
     return [name for name in registered.names() if not writable or registered.get(name).writer]
 
 
-def format_of(path: Path, name: str | None = None) -> str:
+def format_of(path: Path, name: str | None = None, columns: Columns = Columns()) -> str:  # noqa: B008  (frozen)
     """The name of a file's format: the one it looks like, which must be `name` if there is one to choose.
 
-    A file that no format recognises is taken for what it is said to be, as it may be damaged at the top.
+    A file that no format recognises is taken for what it is said to be, as it may be damaged at the top. Where columns
+    are named it is a table.
     """
     opening = Opening(path)
-    if name is not None and log_format(name).recognise(opening):
+    if columns.given and name is None:
+        return "parquet" if opening.schema is not None else "jsonl" if opening.is_json else "csv"
+    if name is not None and (columns.given or log_format(name).recognise(opening)):
         return name
     likely = [other for other in format_names() if other != name and log_format(other).recognise(opening)]
     if name is not None and likely:
@@ -127,6 +167,11 @@ def format_of(path: Path, name: str | None = None) -> str:
             f"{path} is not {name}: it looks like {likely[0]}, so read it with --format {likely[0]}"
         )
     if name is None and len(likely) != 1:
+        guessed = None if likely else guess(opening.columns)
+        if guessed:
+            raise InputError(
+                f"{path} looks like a log with columns of other names: if these are they, give --columns {guessed}"
+            )
         found, known = (" and ".join(likely), likely) if likely else ("no log format", format_names())
         raise InputError(f"{path} looks like {found}: choose one with --format ({', '.join(known)})")
     return name or likely[0]

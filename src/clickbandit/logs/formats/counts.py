@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
-from clickbandit.logs.formats.plain import is_counted, read_item_counts
-from clickbandit.logs.formats.table import open_table
+from clickbandit.logs.plain import is_counted, read_item_counts
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import is_saved, read_saved
+from clickbandit.logs.table import open_table
 from clickbandit.logs.tally import Tally
 
 
@@ -20,4 +20,4 @@ class CountsFormat(LogFormat):
         schema = Opening(path).schema
         if schema is not None and is_saved(schema):
             return read_saved(path, tally)
-        return read_item_counts(open_table(path, tally.database), tally, options.strict)
+        return read_item_counts(open_table(path, tally.database), tally, options)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions, Writer
-from clickbandit.logs.formats.plain import is_log, read_log
-from clickbandit.logs.formats.table import open_table
+from clickbandit.logs.plain import is_log, read_log
 from clickbandit.logs.reading import Reading
+from clickbandit.logs.table import csv_table
 from clickbandit.logs.tally import Tally
 
 
@@ -21,7 +21,7 @@ class CSVFormat(LogFormat):
     writer = Writer("query,list,clicks\n", _session, re.compile(r"""[\s\0,;|"'()\[\]]"""))
 
     def recognise(self, opening: Opening) -> bool:
-        return opening.schema is None and is_log(opening)
+        return opening.schema is None and not opening.is_json and is_log(opening)
 
     def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
-        return read_log(open_table(path, tally.database), tally, options.strict)
+        return read_log(csv_table(path, tally.database), tally, options)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clickbandit.logs.formats.yandex import TAB, YandexFormat, has_domains
+from clickbandit.logs.formats._yandex import TAB, YandexFormat, has_domains
 
 _PARSE = f"""
     SELECT n, session || {TAB} || page AS session, replace(kind, 'T', 'Q') AS kind, target, target AS query,

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from clickbandit.logs.formats._yandex import TAB, YandexFormat, has_domains
 from clickbandit.logs.formats.base import SESSION, Writer
-from clickbandit.logs.formats.yandex import TAB, YandexFormat, has_domains
 
 _PARSE = f"""
     SELECT n, session, kind, target, query, items, size,

@@ -135,16 +135,17 @@ class _Reader:
         if block.truncated and self.strict:
             raise InputError(f"the compressed data of {self.path} ends early: get the file again")
         problems = run(f"""
-            SELECT n, problem FROM parsed WHERE problem IS NOT NULL ORDER BY n LIMIT {MAX_EXAMPLES}
+            SELECT n, problem, '' FROM parsed WHERE problem IS NOT NULL ORDER BY n LIMIT {MAX_EXAMPLES}
         """)
-        ((malformed, empty, long),) = run(f"""
-            SELECT count(problem), count(*) FILTER (kind = 'Q' AND problem IS NULL AND size = 0),
+        causes = dict(run("SELECT problem, count(*) FROM parsed WHERE problem IS NOT NULL GROUP BY problem"))
+        ((empty, long),) = run(f"""
+            SELECT count(*) FILTER (kind = 'Q' AND problem IS NULL AND size = 0),
                    count(*) FILTER (kind = 'Q' AND problem IS NULL AND size > {MAX_POSITIONS})
             FROM parsed
         """)
         reading.lines += block.lines.num_rows
         reading.note_malformed(
-            str(self.path), [(n, problem) for n, problem in problems], malformed, self.strict
+            str(self.path), [(n, problem, text) for n, problem, text in problems], causes, self.strict
         )
         reading.note("files cut short", block.truncated)
         reading.note("files without a last line end", block.unended)

@@ -1,0 +1,115 @@
+"""Commands that give to other tools what clicks say: relevance judgments, and how users look at positions."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickbandit.cli._logs import (
+    Cluster,
+    ColumnNames,
+    Format,
+    LogCommand,
+    Logs,
+    MemoryLimit,
+    OneRowPer,
+    PageSize,
+    QueryKey,
+    SecondPages,
+    Strict,
+    columns_of,
+    count,
+)
+from clickbandit.cli._shared import Force, Json, app, known_models, output
+from clickbandit.errors import InputError
+
+
+@app.command(cls=LogCommand)
+def judgments(
+    log: Logs,
+    out: Annotated[Path, typer.Option(help="Write the judgments here.")],
+    kind: Annotated[
+        str,
+        typer.Option("--as", help="csv (with standard errors), qrels, opensearch, quepid or letor."),
+    ] = "csv",
+    model: Annotated[str, typer.Option(help="The click model.")] = "DBN",
+    grades: Annotated[str, typer.Option(help="The lowest and the highest grade.")] = "0-4",
+    min_impressions: Annotated[int, typer.Option(help="Judge no item that was shown fewer times.")] = 20,
+    format: Format = None,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
+    query_key: QueryKey = "query",
+    strict: Strict = False,
+    memory_limit: MemoryLimit = "2GiB",
+    cluster: Cluster = None,
+    force: Force = False,
+) -> None:
+    """Write how relevant each item of each query is, from clicks.
+
+    For example: clickbandit judgments log.tsv.gz --model DBN --grades 0-4 --as qrels --out judgments.qrels
+    """
+    from clickbandit.logs.judgments import KINDS, write_judgments
+    from clickbandit.logs.judgments import judgments as judged
+
+    (name,) = known_models([model])
+    if kind not in KINDS:
+        raise InputError(f"expected --as to be one of {', '.join(KINDS)}, found {kind!r}")
+    low, _, high = grades.partition("-")
+    if not (low.isdigit() and high.isdigit()):
+        raise InputError(f"expected --grades such as 0-4, found {grades!r}")
+    names = columns_of(columns, one_row_per, second_pages, page_size)
+    with output(out, force) as file:
+        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        found = judged(counts, name, grades=(int(low), int(high)), min_impressions=min_impressions)
+        assert file is not None
+        write_judgments(found, file, kind)
+    print(counts.reading)
+    print(
+        f"{found.num_rows:,} of {counts.n_pairs:,} items were shown {min_impressions:,} times and judged by {name}"
+    )
+    print(f"written: {out}")
+
+
+@app.command(cls=LogCommand)
+def bias(
+    log: Logs,
+    format: Format = None,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
+    query_key: QueryKey = "query",
+    strict: Strict = False,
+    memory_limit: MemoryLimit = "2GiB",
+    cluster: Cluster = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
+    figure: Annotated[Path | None, typer.Option(help="Draw the curve here, as .svg, .png or .html.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Say how much less users look at lower positions.
+
+    For example: clickbandit bias log.tsv.gz --figure bias.svg
+    """
+    from clickbandit.logs.bias import bias as curve
+    from clickbandit.report.bias import print_bias, save_bias
+
+    names = columns_of(columns, one_row_per, second_pages, page_size)
+    drawn = figure.suffix[1:] if figure else "svg"
+    if drawn not in ("svg", "png", "html"):
+        raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
+    with output(figure, force) as file:
+        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        places = curve(counts, seed)
+        if file:
+            save_bias(places, file, drawn)
+    if as_json:
+        print(json.dumps({"positions": [place.as_dict() for place in places]}, indent=1))
+        return
+    print(counts.reading)
+    print_bias(places)
+    if figure:
+        print(f"written: {figure}")

@@ -1,0 +1,140 @@
+"""Relevance judgments from clicks, for tools that learn or measure rankings: how relevant each item of a query is.
+
+An item's relevance is its attraction by a click model, times its satisfaction where the model has one: the chance that
+it is what a user who looks at it wants. It is shrunk towards what is usual where it stands (`posterior`), so that few
+clicks do not outrank many. Grades divide what lies between 0 and the relevance of the best items into equal parts.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import quote
+
+import numpy as np
+
+from clickbandit.errors import InputError
+from clickbandit.extras import pa
+from clickbandit.logs.counts import Counts
+from clickbandit.logs.posterior import Posterior, fit_posterior
+from clickbandit.registry import suggestion
+
+_BEST = 0.99
+"""The quantile of relevance that has the highest grade: a single item does not set the scale."""
+
+
+def judgments(
+    counts: Counts, model: str = "DBN", *, grades: tuple[int, int] = (0, 4), min_impressions: int = 20
+) -> pa.Table:
+    """Every query and item that was shown often enough, with its grade, its relevance, the standard error of that and
+    its impressions.
+
+    >>> from clickbandit.logs import count_log
+    >>> import pandas
+    >>> lists, clicks = ["a b"] * 500 + ["b a"] * 500, ["0 1"] * 200 + ["0 0"] * 300 + ["1 0"] * 400 + ["0 0"] * 100
+    >>> log = pandas.DataFrame({"query": ["q"] * 1000, "list": lists, "clicks": clicks})
+    >>> judgments(count_log(log), "PBM").select(["item", "grade"]).to_pylist()
+    [{'item': 'a', 'grade': 0}, {'item': 'b', 'grade': 4}]
+    """
+    low, high = grades
+    if not 0 <= low < high:
+        raise InputError(f"expected grades such as 0-4, found {low}-{high}")
+    known = fit_posterior(counts, model)
+    if "attraction" not in known.means:
+        raise InputError(
+            f"expected a click model with attraction for each item, found {model}: take PBM or DBN"
+        )
+    relevance, error = relevances(known)
+    enough = counts.impressions >= min_impressions
+    if not enough.any():
+        raise InputError(
+            f"no item was shown {min_impressions:,} times: lower the least number of impressions"
+        )
+    best = max(float(np.quantile(relevance[enough], _BEST)), 1e-12)
+    grade = low + np.minimum((relevance / best * (high - low + 1)).astype(np.int64), high - low)
+    table = counts.pairs
+    columns = {"grade": grade, "relevance": relevance, "error": error, "impressions": counts.impressions}
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    return table.filter(pa.array(enough))
+
+
+def relevances(known: Posterior) -> tuple[Any, Any]:
+    """The relevance of each pair, and its standard error."""
+    a, error = known.means["attraction"], known.errors["attraction"]
+    if "satisfaction" not in known.means:
+        return a, error
+    s, s_error = known.means["satisfaction"], known.errors["satisfaction"]
+    return a * s, np.sqrt((s * error) ** 2 + (a * s_error) ** 2 + (error * s_error) ** 2)
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def write_judgments(table: pa.Table, path: Path, kind: str) -> None:
+    """Write judgments in the form that a tool reads: one of `KINDS`."""
+    if kind not in KINDS:
+        raise InputError(f"judgments cannot be written as {kind!r}: {suggestion(kind, KINDS)}")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        KINDS[kind](table, file)
+
+
+def _by_query(table: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    for query, rows in groupby(table.to_pylist(), key=lambda row: str(row["query"])):
+        yield query, list(rows)
+
+
+def _csv(table: pa.Table, file: TextIO) -> None:
+    writer = csv.DictWriter(file, table.column_names)
+    writer.writeheader()
+    writer.writerows(table.to_pylist())
+
+
+def _qrels(table: pa.Table, file: TextIO) -> None:
+    """TREC's `query 0 document grade`; blanks in names are written as in URLs."""
+    for row in table.to_pylist():
+        file.write(f"{_unbroken(row['query'])} 0 {_unbroken(row['item'])} {row['grade']}\n")
+
+
+def _unbroken(name: str) -> str:
+    return name if not any(letter.isspace() or letter == "%" for letter in name) else quote(name, safe="")
+
+
+def _opensearch(table: pa.Table, file: TextIO) -> None:
+    """The body of a request that imports judgments into OpenSearch's Search Relevance Workbench."""
+    ratings = [
+        {"query": query, "ratings": [{"docId": row["item"], "rating": f"{row['grade']:.3f}"} for row in rows]}
+        for query, rows in _by_query(table)
+    ]
+    body = {
+        "name": "clickbandit",
+        "description": "Relevance judgments from a click model",
+        "type": "IMPORT_JUDGMENT",
+        "judgmentRatings": ratings,
+    }
+    json.dump(body, file, indent=1, ensure_ascii=False)
+
+
+def _quepid(table: pa.Table, file: TextIO) -> None:
+    writer = csv.writer(file)
+    writer.writerow(["query", "docid", "rating"])
+    writer.writerows([row["query"], row["item"], row["grade"]] for row in table.to_pylist())
+
+
+def _letor(table: pa.Table, file: TextIO) -> None:
+    """Lines of svmlight without features, to which a ranker's own are added; the comment names query and document."""
+    for number, (query, rows) in enumerate(_by_query(table), start=1):
+        for row in rows:
+            names = json.dumps({"query": query, "docid": row["item"]}, ensure_ascii=False)
+            file.write(f"{row['grade']} qid:{number} # {names}\n")
+
+
+KINDS: dict[str, Callable[[pa.Table, TextIO], None]] = {
+    "csv": _csv,
+    "qrels": _qrels,
+    "opensearch": _opensearch,
+    "quepid": _quepid,
+    "letor": _letor,
+}

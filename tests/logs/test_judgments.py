@@ -1,0 +1,148 @@
+"""What other tools need from a log: judgments in their formats, and the examination curve."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow as pa
+import pytest
+
+from clickbandit import cli
+from clickbandit.errors import InputError
+from clickbandit.logs import Counts, count_log
+from clickbandit.logs.bias import bias
+from clickbandit.logs.judgments import judgments, write_judgments
+
+EXAMINATION = np.array([0.9, 0.6, 0.4, 0.25, 0.15])
+N_QUERIES, N_ITEMS, SESSIONS = 40, 5, 300
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[Counts, dict[tuple[str, str], float], pandas.DataFrame]:
+    """A ranker that puts the worst items on top; what attracts in truth; and the log."""
+    rng = np.random.default_rng(0)
+    names, lists, clicks, truth = [], [], [], {}
+    for q in range(N_QUERIES):
+        attraction = np.sort(rng.beta(1.5, 4, N_ITEMS))
+        order = np.argsort(np.arange(N_ITEMS) + rng.gumbel(0, 1, (SESSIONS, N_ITEMS)), axis=1)
+        hits = rng.random(order.shape) < attraction[order] * EXAMINATION
+        names += [f"q {q}"] * SESSIONS
+        lists += order.astype(str).tolist()
+        clicks += hits.astype(int).tolist()
+        truth |= {(f"q {q}", str(i)): float(attraction[i]) for i in range(N_ITEMS)}
+    frame = pandas.DataFrame({"query": names, "list": lists, "clicks": clicks})
+    return count_log(frame), truth, frame
+
+
+def kendall(one: list[float], other: list[float]) -> float:
+    pairs = [(i, j) for i in range(len(one)) for j in range(i)]
+    return float(np.mean([np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i, j in pairs]))
+
+
+def test_judgments_rank_as_the_truth_does_and_better_than_click_rates(world: Any) -> None:
+    counts, truth, _ = world
+    found = judgments(counts, "PBM").to_pandas()
+    cells = counts.by_position
+    rates = np.bincount(cells.pair, cells.clicked) / np.bincount(cells.pair, cells.shown)
+    found["rate"], found["truth"] = (
+        rates,
+        [truth[pair] for pair in zip(found["query"], found["item"], strict=True)],
+    )
+    by_query = [rows for _, rows in found.groupby("query")]
+    mine, raw = (
+        np.mean([kendall(rows["truth"].tolist(), rows[name].tolist()) for rows in by_query])
+        for name in ("relevance", "rate")
+    )
+    assert mine > 0.75
+    assert mine > raw + 0.2
+    off = (found["relevance"] / found["relevance"].mean() - found["truth"] / found["truth"].mean()).abs()
+    assert off.mean() < 0.25
+
+
+def test_few_impressions_are_not_judged_and_grades_are_in_range(world: Any) -> None:
+    counts, _, _ = world
+    found = judgments(counts, "CM", grades=(1, 3), min_impressions=10)
+    assert set(found["grade"].to_pylist()) == {1, 2, 3}
+    order = np.argsort(found["relevance"].to_numpy())
+    assert np.all(np.diff(found["grade"].to_numpy()[order]) >= 0)
+    with pytest.raises(InputError, match="no item was shown 1,000,000 times"):
+        judgments(counts, "CM", min_impressions=1_000_000)
+    with pytest.raises(InputError, match="expected grades such as 0-4, found 4-0"):
+        judgments(counts, "CM", grades=(4, 0))
+
+
+TABLE = pa.table(
+    {
+        "query": ["a b", "a b", "c"],
+        "item": ["x", "ü", "z 1"],
+        "grade": [4, 0, 2],
+        "relevance": [0.8, 0.1, 0.4],
+        "error": [0.1, 0.1, 0.1],
+        "impressions": [100, 50, 30],
+    }
+)
+
+
+def test_every_tool_reads_its_format(tmp_path: Path) -> None:
+    texts = {}
+    for kind in ("csv", "qrels", "opensearch", "quepid", "letor"):
+        write_judgments(TABLE, tmp_path / kind, kind)
+        texts[kind] = (tmp_path / kind).read_text()
+    assert texts["qrels"] == "a%20b 0 x 4\na%20b 0 ü 0\nc 0 z%201 2\n"
+    ratings = json.loads(texts["opensearch"])["judgmentRatings"]
+    assert ratings[0] == {
+        "query": "a b",
+        "ratings": [{"docId": "x", "rating": "4.000"}, {"docId": "ü", "rating": "0.000"}],
+    }
+    assert list(csv.reader(texts["quepid"].splitlines()))[:2] == [
+        ["query", "docid", "rating"],
+        ["a b", "x", "4"],
+    ]
+    assert texts["letor"].splitlines()[2] == '2 qid:2 # {"query": "c", "docid": "z 1"}'
+    assert list(csv.DictReader(texts["csv"].splitlines()))[2]["error"] == "0.1"
+    with pytest.raises(InputError, match="did you mean qrels"):
+        write_judgments(TABLE, tmp_path / "x", "qrel")
+
+
+def test_the_examination_curve_has_the_truth_in_its_intervals(world: Any) -> None:
+    counts, _, _ = world
+    places = bias(counts)
+    true = EXAMINATION / EXAMINATION[0]
+    assert [place.position for place in places] == [1, 2, 3, 4, 5]
+    held = [p.examination.low <= e <= p.examination.high for p, e in zip(places, true, strict=True)]
+    assert sum(held) >= 4
+    assert places[4].examination.high - places[4].examination.low < 0.1
+    assert places[0].rate < places[0].examination.mean
+    assert places[0].impressions == N_QUERIES * SESSIONS
+
+
+def test_the_commands(world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    _, _, frame = world
+    monkeypatch.chdir(tmp_path)
+    few = frame[: 2 * SESSIONS]
+    few.map(lambda cell: "|".join(map(str, cell)) if isinstance(cell, list) else cell).to_csv(
+        "log.csv", index=False
+    )
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["clickbandit", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (int(ended.value.code or 0), *capsys.readouterr())
+
+    code, out, _ = run("judgments", "log.csv", "--model", "cm", "--as", "qrels", "--out", "mine.qrels")
+    assert (code, "10 of 10 items were shown 20 times and judged by CM" in out) == (0, True)
+    assert len((tmp_path / "mine.qrels").read_text().splitlines()) == 10
+    code, out, _ = run("bias", "log.csv", "--json", "--figure", "bias.svg")
+    assert len(json.loads(out)["positions"]) == 5
+    assert "<svg" in (tmp_path / "bias.svg").read_text()
+    for arguments, message in (
+        (["judgments", "log.csv", "--out", "x", "--as", "trec"], "expected --as to be one of csv, qrels"),
+        (["judgments", "log.csv", "--out", "x", "--grades", "high"], "expected --grades such as 0-4"),
+        (["bias", "log.csv", "--figure", "bias.pdf"], "ends in .svg, .png or .html"),
+    ):
+        code, _, error = run(*arguments)
+        assert (code, message in error) == (2, True)
