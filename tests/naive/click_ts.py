@@ -69,9 +69,10 @@ class ClickTS:
         goal: str = "attraction",
         memory: int = 0,
         guard: bool = False,
+        restart: bool = True,
         prior: Prior | None = None,
     ) -> None:
-        self.guard = guard
+        self.guard, self.restart = guard, restart
         self.expectation = Expectation(prior) if prior else None
         self.wins: Counter[tuple[int, int]] = Counter()
         """Tests by winner and loser."""
@@ -97,7 +98,11 @@ class ClickTS:
         if prior:
             self.attraction = dict(enumerate(prior.attraction))
         self.shown: list[int] | None = None
-        self.fits = self.draws = self.moves = 0
+        self.foreseen = dict.fromkeys(self.items, (0.0, 0.0, np.zeros(len(self.names))))
+        """By item: clicks, exposure and its slope at the last fit."""
+        self.surprise = dict.fromkeys(self.items, (0.0, 0.0))
+        """By item: clicks beyond what was foreseen, and their variance."""
+        self.fits = self.draws = self.moves = self.restarts = 0
 
     def prior(self, name: Any) -> tuple[float, float]:
         """The mean and the variance of a parameter."""
@@ -109,24 +114,14 @@ class ClickTS:
     # --- fit ------------------------------------------------------------------------------------------------
 
     def fit(self) -> None:
-        index = {name: p for p, name in enumerate(self.names)}
         x = np.array([self.x[name] for name in self.names])
         means, variances = np.array([self.prior(name) for name in self.names]).reshape(-1, 2).T
         gradient = (
             np.array([float(self.clicks_by_name[name]) for name in self.names]) - (x - means) / variances
         )
         precision = np.diag(1 / variances)
-        exposure = dict.fromkeys(self.items, 0.0)
-        slope = {item: np.zeros(len(x)) for item in self.items}
-        mixed = {item: np.zeros((len(x), len(x))) for item in self.items}
-        for (item, cell, j), n in self.displays.items():
-            involved = [index[name] for name in (cell, j) if name in index]
-            value = n * math.exp(sum(x[p] for p in involved))
-            exposure[item] += value
-            for p, q in itertools.product(involved, involved):
-                mixed[item][p, q] += value
-            for p in involved:
-                slope[item][p] += value
+        exposure, mixed = self.exposures()
+        slope = {item: np.diag(mixed[item]) for item in self.items}
         for item in self.items:
             shape, rate = self.expectation.gamma(item) if self.expectation else (1, 2)
             a = (shape + self.clicks[item]) / (rate + exposure[item])
@@ -144,9 +139,50 @@ class ClickTS:
             self.tau2 = max(1e-4, (total + 0.02) / (len(self.carriers) + 0.2))
         self.fits += 1
 
-    def forget(self) -> None:
-        if self.memory and self.now > self.memory:
-            kept = self.memory / self.now
+    def exposures(self) -> tuple[dict[int, float], dict[int, Any]]:
+        """By item: its exposure under the fitted law, and by two parameters as much of it as depends on both."""
+        index = {name: p for p, name in enumerate(self.names)}
+        exposure = dict.fromkeys(self.items, 0.0)
+        mixed = {item: np.zeros((len(index), len(index))) for item in self.items}
+        for (item, cell, j), n in self.displays.items():
+            involved = [name for name in (cell, j) if name in index]
+            value = n * math.exp(sum(self.x[name] for name in involved))
+            exposure[item] += value
+            for one, other in itertools.product(involved, involved):
+                mixed[item][index[one], index[other]] += value
+        return exposure, mixed
+
+    # --- change ---------------------------------------------------------------------------------------------
+
+    def contradicted_by_clicks(self) -> bool:
+        exposure, mixed = self.exposures()
+        found = False
+        for item in self.items:
+            clicks, before, slope = self.foreseen[item]
+            if exposure[item] == before:
+                continue
+            shape, rate = self.expectation.gamma(item) if self.expectation else (1, 2)
+            a = (shape + clicks) / (rate + before)
+            mean = a * (exposure[item] - before)
+            law = np.linalg.solve(self.factor, a * (np.diag(mixed[item]) - slope))
+            total, variance = self.surprise[item]
+            total = 0.9 * total + self.clicks[item] - clicks - mean
+            variance = 0.81 * variance + mean + mean**2 / (shape + clicks) + law @ law
+            self.surprise[item] = total, variance
+            found = found or total**2 > 4 * self.budget * (variance + abs(total) / 3)
+        if found:
+            self.surprise = dict.fromkeys(self.items, (0.0, 0.0))
+        return found
+
+    def foresee(self) -> None:
+        exposure, mixed = self.exposures()
+        self.foreseen = {
+            item: (self.clicks[item], exposure[item], np.diag(mixed[item])) for item in self.items
+        }
+
+    def shrink(self, lists: int) -> None:
+        if self.now > lists:
+            kept = lists / self.now
             for counts in (self.displays, self.clicks, self.clicks_by_name, self.wins):
                 for key in counts:
                     counts[key] *= kept  # type: ignore[assignment]
@@ -190,11 +226,16 @@ class ClickTS:
 
     def rank(self, rng: np.random.Generator) -> list[int]:
         if self.now >= self.next_fit:
+            if self.restart and self.contradicted_by_clicks() and self.now > 100:
+                self.shrink(100)
+                self.restarts += 1
             self.fit()
             t = self.now + 1
             self.budget = math.log(t) + 3 * math.log(max(1, math.log(t)))
             self.next_fit = 1.02 * self.now
-            self.forget()
+            if self.memory:
+                self.shrink(self.memory)
+            self.foresee()
             self.draw(rng)
         elif self.since_draw >= min(16, 1 + self.now // 64):
             self.draw(rng)

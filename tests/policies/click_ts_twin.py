@@ -32,7 +32,7 @@ MODELS: dict[str, ClickModel] = {
 
 def side_by_side(
     policy: str,
-    model: ClickModel,
+    model: ClickModel | tuple[ClickModel, ClickModel],
     positions: int,
     steps: int,
     late: bool = False,
@@ -41,12 +41,14 @@ def side_by_side(
 ) -> Twin:
     """Run the compiled policy and its twin, with feedback at once or late, in any order and partly lost.
 
-    `wins`: so many tests were won by each odd item against each even one.
+    `wins`: so many tests were won by each odd item against each even one. Two models are
+    the users of the first half and those of the second.
     """
+    first, second = model if isinstance(model, tuple) else (model, model)
     settings = parse_policy(policy)
     algorithm = ALGORITHMS.add(settings)
-    state = settings.start(model.n_items, positions, horizon=steps, prior=prior)
-    twin = Twin(model.n_items, positions, horizon=steps, **asdict(settings), prior=prior)
+    state = settings.start(first.n_items, positions, horizon=steps, prior=prior)
+    twin = Twin(first.n_items, positions, horizon=steps, **asdict(settings), prior=prior)
     if wins:
         state.wins[1::2, ::2] = wins
         twin.wins.update({(i, j): wins for i in twin.items for j in twin.items if i % 2 > j % 2})
@@ -61,7 +63,7 @@ def side_by_side(
         while waiting and (not late or chance.random() < 0.6):
             ranking, memo, twin_memo = waiting.pop(int(chance.random() * len(waiting)))
             if not late or chance.random() < 0.8:
-                clicks = model.click(ranking.tolist(), users)
+                clicks = (first if step < steps / 2 else second).click(ranking.tolist(), users)
                 algorithm.learn(state, ranking, clicks, memo)
                 twin.update(ranking.tolist(), clicks.tolist(), twin_memo)
     best = np.full(positions, -1)

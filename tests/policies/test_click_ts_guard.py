@@ -10,7 +10,7 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies.base import parse_policy
 from clickbandit.policies.click_ts import guard
-from clickbandit.policies.click_ts.algorithm import best, forget, rank, update
+from clickbandit.policies.click_ts.algorithm import best, rank, shrink, update
 from clickbandit.policies.click_ts.items import admit, retire
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing import check_policy
@@ -181,7 +181,8 @@ def test_circles_end() -> None:
 @pytest.mark.parametrize("setting", ["false", "true"])
 def test_a_wrong_belief_is_given_up_only_with_a_guard(setting: str) -> None:
     """It begins with clicks of a million lists that these users would never have made."""
-    run = Run(Problem(f"click-ts:guard={setting}", Recorded(USERS), positions=3, horizon=10**6), seed=1)
+    policy = f"click-ts:guard={setting},restart=false"
+    run = Run(Problem(policy, Recorded(USERS), positions=3, horizon=10**6), seed=1)
     items = np.argsort(run.numbering)  # by the numbers of the query
     run.state.learned[0] = run.state.next_fit[0] = 1e6
     run.state.shown[items, 0] = 1e6
@@ -194,7 +195,7 @@ def test_the_memory_of_tests_fades() -> None:
     state = parse_policy("click-ts:guard=true,memory=1000").start(6, 3, horizon=1)
     state.learned[0] = 4000
     state.wins[1, 2] = 8
-    interpreted(forget)(state)
+    interpreted(shrink)(state, state.memory)
     assert state.wins[1, 2] == 2
 
 

@@ -17,8 +17,8 @@ goal=clicks alone (docs/click-ts.md says why); for goal=attraction, where a draw
 e are lowered by the same.
 
 `state` and `cells` are what it counts, `algorithm` when it learns and what it shows, `fit` the linear algebra, `search`
-the list with the most clicks, `prior` what it makes of a prior, `guard` its tests, `items` items that come and go,
-`describe` what it tells people, and `lesson` other queries.
+the list with the most clicks, `prior` what it makes of a prior, `change` whether users have changed, `guard` its tests,
+`items` items that come and go, `describe` what it tells people, and `lesson` other queries.
 """
 
 from dataclasses import dataclass
@@ -58,6 +58,8 @@ class ClickTS(Policy):
     guard: bool = False
     """Whether rare, fair tests of neighbours keep it from staying with a wrong order where its law of users is wrong;
     for goal=attraction, and up to 200 items."""
+    restart: bool = True
+    """Whether it learns anew when clicks on what it shows contradict what it foresaw, as after a change of taste."""
 
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime, any_list=True)
     live = Live(

@@ -6,12 +6,13 @@ item, in the order of their numbers, its attraction (`draw_beta`); then where it
 happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
 """
 
-from typing import Any
+from copy import deepcopy
 
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.cascading import highest_first, put_highest
+from clickbandit.policies.click_ts.change import contradicts, foresee
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
 from clickbandit.policies.click_ts.guard import learn_test, maybe_test, obey, set_budget
 from clickbandit.policies.click_ts.search import n_candidates, search
@@ -22,21 +23,10 @@ FIT_AGAIN = 1.02
 """A fit is due when so many times as many lists were learned from as at the last one."""
 MAX_KEPT = 16
 """A draw is kept for so many lists at most."""
+ANEW = 100
+"""How many lists' worth is kept when users have changed."""
 SEARCHES = 5
 """How many searches `best` makes."""
-_SEARCHED = (
-    "order",
-    "last",
-    "examination",
-    "carry",
-    "look",
-    "look_after",
-    "reach",
-    "trial",
-    "gain",
-    "listed",
-)
-"""What a search changes, and the law that it goes by."""
 
 # --- rank ---------------------------------------------------------------------------------------------------
 
@@ -44,10 +34,7 @@ _SEARCHED = (
 @kernel
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     if state.learned[0] >= state.next_fit[0]:
-        fit(state)
-        set_budget(state)
-        state.next_fit[0] = FIT_AGAIN * state.learned[0]
-        forget(state)
+        learn(state)
         draw(state, rng)
     elif state.since_draw[0] >= min(MAX_KEPT, 1 + state.learned[0] // 64):
         draw(state, rng)
@@ -63,6 +50,19 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     if len(state.wins) > 0:
         obey(state, state.sample, ranking)
         maybe_test(state, rng, ranking, memo)
+
+
+@slow_path
+def learn(state: State) -> None:
+    """Fit; first begin anew if users have changed, and then let go of what is older than the memory."""
+    if contradicts(state):
+        shrink(state, ANEW)
+    fit(state)
+    set_budget(state)
+    state.next_fit[0] = FIT_AGAIN * state.learned[0]
+    if state.memory > 0:
+        shrink(state, state.memory)
+    foresee(state)
 
 
 @slow_path
@@ -85,9 +85,7 @@ def best(state: State, ranking: IntArray) -> None:
     if len(state.wins) > 0:
         interpreted(obey)(state._replace(order=order), state.attraction, ranking)
     if state.for_clicks:
-        copies: dict[str, Any] = {name: getattr(state, name).copy() for name in _SEARCHED}
-        state = state._replace(**copies)
-        state.order[:] = order
+        state = deepcopy(state)._replace(order=order)
         if state.last[0] < 0:
             state.last[:] = ranking
         interpreted(unfold)(state.x, state.examination, state.carry)
@@ -133,11 +131,9 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 
 @slow_path
-def forget(state: State) -> None:
-    """Let all counts shrink to `memory` lists, if more were learned from."""
-    if state.memory == 0 or state.learned[0] <= state.memory:
-        return
-    kept = state.memory / state.learned[0]
+def shrink(state: State, lists: int) -> None:
+    """Let all counts shrink to those of so many lists, if more were learned from."""
+    kept = min(1.0, lists / state.learned[0])
     for item in range(len(state.clicks)):
         state.clicks[item] *= kept
         for c in range(len(state.cell_clicks)):

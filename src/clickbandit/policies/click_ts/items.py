@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray
+from clickbandit.compiling.kernel import FloatArray, interpreted
 from clickbandit.policies.click_ts.cells import has_carry
+from clickbandit.policies.click_ts.change import foresee
 from clickbandit.policies.click_ts.fit import highest
 from clickbandit.policies.click_ts.prior import EXCEPTION, N_LEVELS, N_ROWS
 from clickbandit.policies.click_ts.state import MAX_GUARDED, PRIOR_CLICKS, PRIOR_EXPOSURE, State, init
@@ -25,6 +26,8 @@ from clickbandit.policies.possible import like, unchanged, within
 
 _BY_ITEM = ("shown", "clicks", "attraction", "exposure", "sample", "listed")
 _OF_PRIOR = ("shape", "rate", "clicked", "unclicked")
+_WATCHED = ("clicks_then", "exposure_then", "slope_then", "surprise", "surprise_variance")
+"""By item too, where changes are looked for."""
 
 # --- new items ----------------------------------------------------------------------------------------------
 
@@ -35,6 +38,9 @@ def admit(state: State, n_new: int) -> State:
         guarded = n_items <= MAX_GUARDED
         state = state._replace(wins=_padded(state.wins, n_new, (0, 1)) if guarded else np.zeros((0, 0)))
     state = _expecting(state, n_new)
+    if len(state.surprise) > 0:
+        watched: dict[str, Any] = {name: _padded(getattr(state, name), n_new) for name in _WATCHED}
+        state = state._replace(**watched)
     if len(state.after) == 0:
         return _with_rows(state, n_new)
     if has_carry(n_items, n_positions):
@@ -85,6 +91,7 @@ def _with_carries(state: State, n_new: int) -> State:
         carry=np.append(state.carry, np.ones(n_new)),
         slope=_padded(state.slope, n_new),
         step=_padded(state.step, n_new),
+        slope_then=_padded(state.slope_then, n_new, (1,)),
     )
 
 
@@ -97,7 +104,8 @@ def _share_cells(state: State, n_new: int) -> State:
     """The same counts in the large form."""
     n_items, n_positions = len(state.clicks), len(state.look)
     goal = "clicks" if state.for_clicks else "attraction"
-    large = init(n_items + n_new, n_positions, horizon=0, goal=goal, memory=state.memory)
+    restart = len(state.surprise) > 0
+    large = init(n_items + n_new, n_positions, horizon=0, goal=goal, memory=state.memory, restart=restart)
     shares = np.zeros((len(state.cell_clicks), len(large.cell_clicks)))
     for k in range(n_positions):
         for r in range(k + 1):
@@ -126,6 +134,7 @@ def _share_cells(state: State, n_new: int) -> State:
         for name in ("wins", "budget", *_OF_PRIOR, "expected", "strength", "weight", "slab")
     }
     large = large._replace(**kept)
+    interpreted(foresee)(large)
     if len(state.gone_slope) == 0:
         return large
     n_free, parts = len(shares) - 1, shares[1:, 1:]
@@ -140,7 +149,9 @@ def _share_cells(state: State, n_new: int) -> State:
 
 def retire(state: State, item: int) -> State:
     taught = _taught(state, item)
-    names = (*_BY_ITEM, "carried", *_OF_PRIOR, *(("expected", "strength") if len(state.weight) else ()))
+    watched = _WATCHED if len(state.surprise) > 0 else ()
+    expected = ("expected", "strength") if len(state.weight) else ()
+    names = (*_BY_ITEM, "carried", *_OF_PRIOR, *expected, *watched)
     kept = {name: np.delete(getattr(state, name), item, axis=0) for name in names}
     last = state.last - (state.last > item)
     if item in state.last:
@@ -209,6 +220,7 @@ def _without_carry(state: State, item: int) -> State:
         carry=np.delete(state.carry, item),
         slope=np.delete(state.slope, p),
         step=np.delete(state.step, p),
+        slope_then=np.delete(state.slope_then, p, axis=1),
     )
 
 

@@ -95,7 +95,18 @@ class State(NamedTuple):
     wins: FloatArray
     """By item, and other item: how many tests it won against that (see `guard`); empty where there is no guard."""
     budget: FloatArray
-    """How sure tests must be."""
+    """How sure tests, and contradictions, must be."""
+
+    clicks_then: FloatArray
+    """By item: its clicks at the last fit (see `change`); empty where changes are not looked for, as the next four."""
+    exposure_then: FloatArray
+    """By item: its exposure then, under the law that was fitted."""
+    slope_then: FloatArray
+    """By item and parameter: the slope of that."""
+    surprise: FloatArray
+    """By item: the clicks beyond what was foreseen, of the last fits."""
+    surprise_variance: FloatArray
+    """And their variance."""
 
     cell: IntArray
     """By position k and r + 1: the cell of (k, r), r = -1 for no click above."""
@@ -131,6 +142,7 @@ def init(
     goal: str = "attraction",
     memory: int = 0,
     guard: bool = False,
+    restart: bool = True,
 ) -> State:
     check_memory(memory)
     cell, share, n_fresh, n_cells = arrange(n_items, n_positions)
@@ -142,7 +154,6 @@ def init(
     precision[: n_fresh - 1] = 1 / FRESH_VARIANCE
     x = np.zeros(n_free)
     x[: n_cells - 1] = LOG_EXAMINATION
-    n_pairs = n_positions * (n_positions - 1) // 2
     n_guarded = n_items if guard and n_items <= MAX_GUARDED else 0
     return State(
         shown=np.zeros((n_items, n_cells)),
@@ -160,7 +171,7 @@ def init(
         gone_slope=np.zeros(0),
         gone_precision=np.zeros((0, 0)),
         look=np.ones(n_positions),
-        look_after=np.ones((n_pairs, max(n_carry, 1))),
+        look_after=np.ones((n_positions * (n_positions - 1) // 2, max(n_carry, 1))),
         exposure=np.zeros(n_items),
         sample=np.zeros(n_items),
         order=np.arange(n_items),
@@ -181,6 +192,7 @@ def init(
         for_clicks=goal == "clicks",
         memory=memory,
         **nothing_expected(n_items),
+        **nothing_foreseen(n_items if restart else 0, n_free),
     )
 
 
@@ -196,6 +208,12 @@ def nothing_expected(n_items: int) -> dict[str, Any]:
         "weight": np.zeros(0),
         "slab": np.zeros((0, 0)),
     }
+
+
+def nothing_foreseen(n_watched: int, n_free: int) -> dict[str, Any]:
+    """The part that watches the clicks of so many items, before the first fit."""
+    by_item = ("clicks_then", "exposure_then", "surprise", "surprise_variance")
+    return {name: np.zeros(n_watched) for name in by_item} | {"slope_then": np.zeros((n_watched, n_free))}
 
 
 def check_memory(memory: int) -> None:
