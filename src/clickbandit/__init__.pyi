@@ -27,6 +27,8 @@ from clickbandit.policies.bubblerank import BubbleRank as BubbleRank
 from clickbandit.policies.budget import Within as Within
 from clickbandit.policies.cascade_ducb import CascadeDUCB as CascadeDUCB
 from clickbandit.policies.cascade_kl_ucb import CascadeKLUCB as CascadeKLUCB
+from clickbandit.policies.cascade_lin_ts import CascadeLinTS as CascadeLinTS
+from clickbandit.policies.cascade_lin_ucb import CascadeLinUCB as CascadeLinUCB
 from clickbandit.policies.cascade_swucb import CascadeSWUCB as CascadeSWUCB
 from clickbandit.policies.cascade_ucb1 import CascadeUCB1 as CascadeUCB1
 from clickbandit.policies.cascade_ucb_v import CascadeUCBV as CascadeUCBV

@@ -31,6 +31,8 @@ class Query:
     models: dict[str, ClickModel] = field(default_factory=dict)
     scores: Sequence[float] = ()
     """By item: what today's ranking is by, if that is known; higher ones are better."""
+    features: Sequence[Sequence[float]] = ()
+    """By item: numbers that mean the same for all items and queries, if there are any."""
 
     def __post_init__(self) -> None:
         if len(self.items) == 0:
@@ -41,6 +43,13 @@ class Query:
         object.__setattr__(self, "scores", tuple(self.scores))
         if self.scores:
             _check_length(f"query {self.query}: scores", len(self.scores), len(self.items))
+        if len(self.features):
+            _check_length(f"query {self.query}: features", len(self.features), len(self.items))
+            lengths = {len(row) for row in self.features}
+            if len(lengths) > 1:
+                raise InputError(
+                    f"query {self.query}: features must be as many numbers for each item, found {sorted(lengths)}"
+                )
         for name, model in self.models.items():
             for part in model.by_item[:1]:
                 _check_length(f"query {self.query}: {name}: {part}", model.n_items, len(self.items))

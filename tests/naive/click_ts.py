@@ -242,7 +242,7 @@ class ClickTS:
         sample = {}
         for item in self.items:
             wins = self.clicks[item]
-            a, b = self.expectation.drawn[item] if self.expectation else (1, 1)
+            a, b = self.expectation.beta(item, rng) if self.expectation else (1, 1)
             one, other = gamma(a + wins, rng), gamma(b + max(0, self.exposure[item] - wins), rng)
             sample[item] = one / (one + other)
         by_attraction = sorted(self.items, key=lambda item: -sample[item])

@@ -60,7 +60,7 @@ class Expectation:
         self.rows = [*trusting, *flat, Row([0.5 for _ in kappa], [2.0 for _ in kappa], 0, 0.01)]
         self.weights = [row.prior for row in self.rows]
         self.likeliest = self.rows[3]
-        self.drawn: list[tuple[float, float]] = []
+        self.drawn = self.rows[3]
         self.seen: set[Any] = set()
         """Which rows were drawn, and that there were exceptions."""
         self.cells = {
@@ -82,13 +82,16 @@ class Expectation:
 
     def draw(self, rng: np.random.Generator) -> None:
         number = int((rng.random() >= np.cumsum(self.weights[:-1])).sum())
-        row = self.rows[number]
+        self.drawn = self.rows[number]
         self.seen.add(number)
-        self.drawn = list(row.beta)
-        for item in range(len(self.drawn)):
-            if row.epsilon and rng.random() < row.exception[item]:
-                self.drawn[item] = (1.0, max(1.0, row.slab[1] - 1))
-                self.seen.add("exception")
+
+    def beta(self, item: int, rng: np.random.Generator) -> tuple[float, float]:
+        """The prior of an item's attraction in a list."""
+        row = self.drawn
+        if row.epsilon and rng.random() < row.exception[item]:
+            self.seen.add("exception")
+            return 1.0, max(1.0, row.slab[1] - 1)
+        return row.beta[item]
 
     def of_cell(self, name: Any, mean: float, variance: float) -> tuple[float, float]:
         """What is known of a cell's log examination, with what the policy believes by itself."""

@@ -10,7 +10,7 @@ numbers give the same lists. `take` is how both draw: the item drawn changes pla
 from collections.abc import Callable
 from typing import Any
 
-from naive import batchrank, cascading, click_ts, positional, ranked, relations, yardsticks
+from naive import batchrank, cascading, click_ts, linear, positional, ranked, relations, yardsticks
 
 TWINS: dict[str, Callable[..., Any]] = {
     "batchrank": batchrank.BatchRank,
@@ -40,5 +40,7 @@ TWINS: dict[str, Callable[..., Any]] = {
     "rank1elim": positional.Rank1Elim,
     "rank1elim-kl": positional.Rank1ElimKL,
     "click-ts": click_ts.ClickTS,
+    "cascade-lin-ucb": linear.CascadeLinUCB,
+    "cascade-lin-ts": linear.CascadeLinTS,
 }
 """The twin of each policy, by its spelling without other settings."""

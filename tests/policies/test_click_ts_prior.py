@@ -35,7 +35,7 @@ def test_list_for_list_with_late_feedback_examination_and_weak_rows() -> None:
     twin = side_by_side("click-ts", MODELS["UBM"], 4, 400, late=True, prior=prior)
     assert twin.expectation is not None
     assert "exception" in twin.expectation.seen
-    assert len(twin.expectation.seen) > 3
+    assert len(twin.expectation.seen) >= 3
     side_by_side("click-ts:goal=clicks", MODELS["DBN"], 3, 200, prior=prior)
 
 
@@ -63,7 +63,7 @@ def test_a_lesson_says_what_clicks_told_and_not_what_was_known() -> None:
     """Told where users look, it tells that to nobody else; and what it found out by itself is about right."""
     model = PositionBasedModel(attraction=[0.6, 0.5, 0.4, 0.3], examination=[1, 0.5])
     known = Prior(
-        [0.5] * 4, [1.0] * 4, examination=[[1.0], [0.9, 0.9]], examination_error=[[0.05], [0.05] * 2]
+        [0.5] * 4, [1.0] * 4, examination=[[1.0], [0.9, 0.9]], examination_error=[[0.05], [0.3] * 2]
     )
     told = teach(ClickTS().start(4, 2, horizon=10, prior=known))
     assert told == ([0.0] * 4, [0.0] * 4, (), ())
@@ -72,7 +72,7 @@ def test_a_lesson_says_what_clicks_told_and_not_what_was_known() -> None:
     state.advance(2_000)
     lesson = teach(state.state)
     error = lesson.precision[1][0] ** -0.5
-    assert error < 0.2
+    assert error < 0.5
     assert abs(lesson.log_examination[1][0] - np.log(0.5)) < 3 * error
     assert sum(lesson.examined) == pytest.approx(2_000 * 1.5, rel=0.3)
     assert teach(ClickTS().start(20, 12, horizon=10)).log_examination == ()

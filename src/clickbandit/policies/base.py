@@ -39,8 +39,8 @@ class Policy(Documented):
     key: ClassVar[str | None] = None
     """Its name on the command line, if that is not its module's; empty for the base of a family."""
     knows: ClassVar[tuple[str, ...]] = ()
-    """What the policy is told beyond the users' clicks: "best_list", "examination", or "order", in which the query
-    names its items. A setting of the same name tells it too."""
+    """What the policy is told beyond the users' clicks: "best_list", "examination", "features" of items, or
+    "order", in which the query names them. A setting of the same name tells it too."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -17,7 +17,7 @@ from clickbandit.errors import InputError
 from clickbandit.leaps.buffers import make_scratch
 from clickbandit.policies.base import Policy
 from clickbandit.priors import Prior
-from clickbandit.queries import Against, reference_list
+from clickbandit.queries import Against, Query, reference_list
 from clickbandit.randomness import STREAMS, circumstances, generators
 from clickbandit.simulation import noise
 from clickbandit.simulation.arguments import PolicyLike, Users, read_policy, read_users, whole
@@ -50,6 +50,7 @@ class Problem:
         prior: Prior | None = None,
     ) -> None:
         policy = read_policy(policy)
+        self.features = model.features if isinstance(model, Query) and len(model.features) else None
         model, query = read_users(model, query)
         horizon, delay = whole("horizon", horizon), whole("delay", delay)
         if horizon < MIN_HORIZON:
@@ -150,6 +151,9 @@ class Problem:
             "best_list": [number_of[item] for item in self.best_list],
             "examination": getattr(self.model, "examination", None),
             "order": list(number_of),
+            "features": None
+            if self.features is None
+            else [self.features[item] for item in np.argsort(number_of)],
         }
         return {name: known[name] for name in self.policy.needs}
 

@@ -2,7 +2,8 @@
 
 Draws of `rank`: where a draw of the law is due, a normal variable for each of its parameters (`fit`), and what to make
 of the prior, if there is one (`prior`); then for each
-item, in the order of their numbers, its attraction (`draw_beta`); then where items were drawn the same, which hardly
+item, in the order of their numbers, whether it is an exception to the prior, where that is trusted, and its attraction
+(`draw_beta`); then where items were drawn the same, which hardly
 happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
 """
 
@@ -38,10 +39,14 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         draw(state, rng)
     elif state.since_draw[0] >= min(MAX_KEPT, 1 + state.learned[0] // 64):
         draw(state, rng)
+    row = int(state.drawn[0])
     for item in range(len(state.sample)):
         clicks = state.clicks[item]
         unclicked = max(0.0, state.exposure[item] - clicks)
-        state.sample[item] = draw_beta(rng, state.clicked[item] + clicks, state.unclicked[item] + unclicked)
+        a, b = state.clicked[item], state.unclicked[item]
+        if row >= 0 and rng.random() < state.slab[row, item]:
+            a, b = 1.0, max(1.0, state.drawn[1] - 1)
+        state.sample[item] = draw_beta(rng, a + clicks, b + unclicked)
     if state.for_clicks:
         show_most_clicked(state, ranking)
     else:

@@ -87,12 +87,18 @@ def _priors(state: State) -> tuple[FloatArray, FloatArray]:
     if len(state.weight) == 0:
         return state.clicked, state.unclicked
     rng, drawn = np.random.default_rng(2), []
-    trial = state._replace(clicked=state.clicked.copy(), unclicked=state.unclicked.copy())
+    trial = state._replace(
+        clicked=state.clicked.copy(), unclicked=state.unclicked.copy(), drawn=state.drawn.copy()
+    )
     for _ in range(DRAWS):
         interpreted(draw_prior)(trial, rng)
-        drawn.append((trial.clicked.copy(), trial.unclicked.copy()))
-    clicked, unclicked = zip(*drawn, strict=True)
-    return np.array(clicked), np.array(unclicked)
+        clicked, unclicked = trial.clicked.copy(), trial.unclicked.copy()
+        if trial.drawn[0] >= 0:
+            exceptions = rng.random(len(clicked)) < trial.slab[int(trial.drawn[0])]
+            clicked[exceptions], unclicked[exceptions] = 1.0, max(1.0, trial.drawn[1] - 1)
+        drawn.append((clicked, unclicked))
+    clicks, others = zip(*drawn, strict=True)
+    return np.array(clicks), np.array(others)
 
 
 def _laws(state: State, x: FloatArray) -> _Laws:

@@ -131,7 +131,7 @@ def _share_cells(state: State, n_new: int) -> State:
     large.x[known[1:]] = np.log(examination[1:])
     kept: dict[str, Any] = {
         name: getattr(state, name)
-        for name in ("wins", "budget", *_OF_PRIOR, "expected", "strength", "weight", "slab")
+        for name in ("wins", "budget", *_OF_PRIOR, "expected", "strength", "weight", "slab", "drawn")
     }
     large = large._replace(**kept)
     interpreted(foresee)(large)
@@ -250,6 +250,7 @@ def possible(state: State, fresh: State) -> bool:
     lists = state.last
     return (
         like(state, fresh)
+        and within(state.drawn[:1], -1, N_LEVELS if len(state.weight) else 0)
         and unchanged(state, fresh, "cell", "share")
         and (within(lists, -1, 0) or (within(lists, 0, n_items) and len(set(lists.tolist())) == len(lists)))
     )

@@ -197,16 +197,16 @@ def log_weight(state: State, row: int, average: float) -> float:
 
 @slow_path
 def draw_prior(state: State, rng: np.random.Generator) -> None:
-    """Draw a row, and then for each item, where that trusts the prior, whether it is an exception."""
+    """Draw a row. Where it trusts the prior, `rank` draws for each list and item whether that is an exception: were
+    these kept as long as the row is, an item would seldom be looked at, and then many times over."""
     left, row = rng.random(), 0
     while row < len(state.weight) - 1 and left >= state.weight[row]:
         left -= state.weight[row]
         row += 1
     average = average_of(state.expected)
-    rate = exception_rate(state, row) if row < N_LEVELS else 1.0
+    state.drawn[0] = row if row < N_LEVELS else -1
+    state.drawn[1] = exception_rate(state, row) if row < N_LEVELS else 1.0
     for item in range(len(state.expected)):
         mean = mean_of(state, row, item, average)
         strength = strength_of(state, row, item, mean)
         state.clicked[item], state.unclicked[item] = strength * mean, strength * (1 - mean)
-        if row < N_LEVELS and rng.random() < state.slab[row, item]:
-            state.clicked[item], state.unclicked[item] = 1.0, max(1.0, rate - 1)

@@ -132,6 +132,8 @@ class State(NamedTuple):
     """By row of `prior`: how probable it is."""
     slab: FloatArray
     """By row that trusts the prior, and item: how probably the item is an exception."""
+    drawn: FloatArray
+    """The drawn row if it trusts the prior, else -1; and the rate b of its exceptions."""
 
 
 def init(
@@ -207,6 +209,7 @@ def nothing_expected(n_items: int) -> dict[str, Any]:
         "strength": np.zeros(0),
         "weight": np.zeros(0),
         "slab": np.zeros((0, 0)),
+        "drawn": np.array([-1.0, 1.0]),
     }
 
 
