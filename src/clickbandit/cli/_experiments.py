@@ -101,6 +101,12 @@ Cluster = Annotated[
 ]
 
 
+COMPILING = (
+    "A policy is compiled when it first meets a click model, which takes three to twenty-five seconds;\n"
+    "the machine code is kept, and later runs start at once."
+)
+
+
 def counted(option: str, text: str) -> int:
     """The number that an option gives, at least 1."""
     number = whole_number(text)
@@ -174,6 +180,8 @@ class Experiments:
 
         done = sum(folder.steps_done for folder in self.folders)
         total = sum(folder.plan.steps for folder in self.folders)
+        if done < total and sys.stderr.isatty():
+            print(COMPILING, file=sys.stderr)
         with progress_bar(total, "simulating", done=done) as advance:
             for folder in self.folders:
                 run(folder, threads=maybe_counted("--threads", threads), cluster=cluster, progress=advance)

@@ -5,9 +5,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from clickbandit import __version__
 from clickbandit.errors import InputError
@@ -16,12 +17,51 @@ if TYPE_CHECKING:
     from clickbandit.extras import pa
     from clickbandit.queries import Query
 
+GREETING = """\
+clickbandit learns the best ranked list from clicks.
+
+  clickbandit demo                         watch it learn, on a page
+  clickbandit reproduce                    the paper's experiments, in minutes
+  clickbandit simulate --queries example   policies meet simulated users
+  clickbandit fit LOG --out queries.json   how users click, from your own log
+  clickbandit serve                        rank a live page, over HTTP
+
+clickbandit --help lists all commands, clickbandit COMMAND --help explains one,
+and clickbandit --install-completion completes them in your shell."""
+
+
+class _Program(TyperGroup):
+    """The commands, whose help names values after their options and not after their types."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _name_values(command, ctx)
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _name_values(self, ctx)
+        super().format_help(ctx, formatter)
+
+
+def _name_values(command: Any, ctx: Any) -> None:
+    for parameter in filter(None, (*command.params, command.get_help_option(ctx))):
+        if parameter.metavar is None:
+            is_flag = getattr(parameter, "is_flag", False)
+            is_number = isinstance(parameter.default, int | float)
+            name = str(parameter.name).rpartition("_")[2].upper()
+            parameter.metavar = "" if is_flag else "N" if is_number else name
+        if parameter.param_type_name == "argument":  # whose name and type are shown in columns of their own
+            parameter.display_type_rich = lambda ctx: ""
+
+
 app = typer.Typer(
     name="clickbandit",
+    cls=_Program,
     help="Learn the best ranked list from clicks, without knowing how users click.",
-    no_args_is_help=True,
-    add_completion=False,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None if os.environ.get("NO_COLOR") else "rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -34,11 +74,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _program(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Learn the best ranked list from clicks, without knowing how users click."""
+    if context.invoked_subcommand is None:
+        print(GREETING)
 
 
 Positions = Annotated[int, typer.Option(help="How many items a list shows.")]

@@ -1,5 +1,6 @@
 """The command that compares policies."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from clickbandit.cli import _experiments as options
 from clickbandit.cli._experiments import planned, say_what_is_run, stoppable
-from clickbandit.cli._shared import Positions, Steps, app
+from clickbandit.cli._shared import Json, Positions, Steps, app
 
 
 @app.command()
@@ -40,6 +41,7 @@ def compare(
     restart: options.Restart = False,
     threads: options.Threads = None,
     cluster: options.Cluster = None,
+    as_json: Json = False,
 ) -> None:
     """Compare policies on simulated users: leaderboards, a heat map, regret curves, and which is best.
 
@@ -51,17 +53,21 @@ def compare(
 
         field, plan = planned(context.params, KIND, ["all"])
         experiments.open(out, plan, restart=restart)
-        say_what_is_run(field, plan, out)
+        if not as_json:
+            say_what_is_run(field, plan, out)
         experiments.run(threads=threads, cluster=cluster)
-        draw_comparison(out)
+        draw_comparison(out, as_json)
 
 
-def draw_comparison(folder: Path) -> None:
+def draw_comparison(folder: Path, as_json: bool) -> None:
     """Write the report of finished results, and print who is best."""
     from clickbandit.experiments.results import load_results
-    from clickbandit.report.pages.comparison import print_comparison, write_comparison
+    from clickbandit.report.pages.comparison import comparison_as_data, print_comparison, write_comparison
 
     results = load_results(folder)
-    print_comparison(results)
     page, *_ = write_comparison(folder, results)
+    if as_json:
+        print(json.dumps({**comparison_as_data(results), "report": str(page)}, indent=1))
+        return
+    print_comparison(results)
     print(f"report: {page}")

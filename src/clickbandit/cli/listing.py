@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from clickbandit.cli import _experiments as options
 from clickbandit.cli._shared import Json, Positions, app, known_models, queries_named, whole_number
-from clickbandit.terminal import print_table
+from clickbandit.terminal import print_table, say
 
 
 @app.command()
@@ -48,7 +49,7 @@ def models(as_json: Json = False) -> None:
 def check(
     file: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
     model: Annotated[
-        list[str] | None, typer.Option(help="Only this click model, repeatable.", show_default="all")
+        list[str] | None, typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="all")
     ] = None,
     query: Annotated[
         list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
@@ -108,13 +109,13 @@ def _print_assumptions(rows: Sequence[Mapping[str, Any]], horizon: int) -> None:
         ]
     )
     names = {finding["assumption"]: finding["name"] for row in rows for finding in row["assumptions"]}
-    print(", ".join(f"{number} {name}" for number, name in names.items()))
+    say(", ".join(f"{number} {name}" for number, name in names.items()))
     if any(not finding["exhaustive"] for row in rows for finding in row["assumptions"]):
         print("* in a sample of all lists")
     for row in rows:
         for finding in row["assumptions"]:
             if not finding["holds"]:
-                print(
+                say(
                     f"{row['query']} {row['model']}, assumption {finding['assumption']}: {finding['explanation']}"
                 )
 

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from clickbandit.logs import Counts, Doubt, Fit
 
 Models = Annotated[
-    str, typer.Option(help="Comma-separated click models; GCTR, RCTR and DCTR are click rates, as baselines.")
+    str,
+    typer.Option(
+        "--models",
+        "--model",
+        help="Comma-separated click models; GCTR, RCTR and DCTR are click rates, as baselines.",
+    ),
 ]
 TopQueries = Annotated[
     int | None, typer.Option(help="Keep only the most frequent queries.", show_default="all")
@@ -144,7 +149,10 @@ def evaluate(
     log: Annotated[list[str], typer.Option(help="Click log to score the models on, repeatable.")],
     format: Format = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Only this click model, repeatable.", show_default="all")
+        list[str] | None,
+        typer.Option(
+            "--model", "--models", help="Click model; repeatable, or comma-separated.", show_default="all"
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap samples.")] = 0,
@@ -175,7 +183,10 @@ def evaluate(
     names = columns_of(columns, one_row_per, second_pages, page_size)
     chosen = load_queries(queries)
     if model:
-        chosen = [replace(entry, models={name: entry.model(name) for name in model}) for entry in chosen]
+        chosen = [
+            replace(entry, models={name: entry.model(name) for name in known_models(model)})
+            for entry in chosen
+        ]
     kind = figure.suffix[1:] if figure else "svg"
     if kind not in ("svg", "png", "html"):
         raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli._shared import app
+from clickbandit.cli._shared import Json, app
 from clickbandit.cli.compare import draw_comparison
 from clickbandit.cli.reproduce import draw_reproduction
 from clickbandit.cli.simulate import redraw_folder, redraw_table
@@ -23,13 +23,14 @@ def report(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite the page beside a table, if there is one.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Draw the report of finished results again, without running anything."""
     from clickbandit.experiments import comparison, paper
     from clickbandit.experiments.manifest import read_manifest
 
     if results.is_file():
-        redraw_table(results, force)
+        redraw_table(results, force, as_json)
         return
     draw = {
         comparison.KIND: draw_comparison,
@@ -41,4 +42,4 @@ def report(
         raise InputError(
             f"{results} must hold the results of 'clickbandit reproduce', 'compare' or 'simulate', found others"
         )
-    draw[kind](results)
+    draw[kind](results, as_json)

@@ -11,7 +11,8 @@ import typer
 from clickbandit.cli import _experiments as options
 from clickbandit.cli._experiments import describe_units, maybe_counted, stoppable
 from clickbandit.cli._logs import Format, LogCommand
-from clickbandit.cli._shared import Positions, app, known_models, policy_list
+from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list
+from clickbandit.cli.simulate import print_data
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ def reproduce(
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model", "--models", help="Click model; repeatable, or comma-separated.", show_default="CM, PBM"
-        ),
+        typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="CM, PBM"),
     ] = None,
     positions: Positions = 5,
     items: Annotated[
@@ -71,6 +70,7 @@ def reproduce(
     restart: options.Restart = False,
     threads: options.Threads = None,
     cluster: options.Cluster = None,
+    as_json: Json = False,
 ) -> None:
     """Reproduce the paper's experiments: a search log, click models, runs, figures and a report.
 
@@ -85,9 +85,10 @@ def reproduce(
         if made_log:
             shutil.move(made_log, folder / GENERATED)
         ran = describe_units(plans[folder])
-        print(f"{ran}{', and the discussion' if len(plans) > 1 else ''}, in {folder}")
+        if not as_json:
+            print(f"{ran}{', and the discussion' if len(plans) > 1 else ''}, in {folder}")
         experiments.run(threads=threads, cluster=cluster)
-        draw_reproduction(folder)
+        draw_reproduction(folder, as_json)
 
 
 def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict[Path, Plan], Path | None]":
@@ -180,7 +181,7 @@ class Learned(NamedTuple):
         return input, learned, made
 
 
-def draw_reproduction(folder: Path) -> None:
+def draw_reproduction(folder: Path, as_json: bool) -> None:
     """Write the report of finished results, and print what came out."""
     from clickbandit.experiments.results import load_results
     from clickbandit.report.claims import discussion_claims, paper_claims
@@ -203,6 +204,10 @@ def draw_reproduction(folder: Path) -> None:
     written = write_reproduction(
         folder, results.table, results.queries, told, discussion=discussion.table if discussion else None
     )
+    if as_json:
+        page = next(path for path in written if path.suffix == ".html")
+        print_data(results.table, page, claims=[claim._asdict() for claim in claims])
+        return
     print_results(results.table)
     print_notes()
     print_claims(claims)

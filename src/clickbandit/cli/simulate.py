@@ -140,20 +140,30 @@ def draw_simulation(table: "pa.Table", settings: Mapping[str, Any], pages: Seque
             write_report(page, table, settings)
 
 
-def redraw_folder(folder: Path) -> None:
+def redraw_folder(folder: Path, as_json: bool) -> None:
     """Draw what `simulate` left in a folder again."""
     from clickbandit.experiments.results import load_results
     from clickbandit.report.tables import noted, print_notes, print_results
 
     results = load_results(folder)
     settings = {**results.manifest["settings"], "settled": results.settled}
+    draw_simulation(results.table, settings, [folder / PAGE])
+    if as_json:
+        print_data(results.table, folder / PAGE)
+        return
     print_results(results.table, results.ns_a_step)
     print_notes(*noted(results.table, settings))
-    draw_simulation(results.table, settings, [folder / PAGE])
     print(f"report: {folder / PAGE}")
 
 
-def redraw_table(path: Path, force: bool) -> None:
+def print_data(table: "pa.Table", page: Path, **more: Any) -> None:
+    """Results as JSON, by click model and policy, and where their report is."""
+    from clickbandit.report.tables import results_as_data
+
+    print(json.dumps({"results": results_as_data(table), **more, "report": str(page)}, indent=1))
+
+
+def redraw_table(path: Path, force: bool, as_json: bool) -> None:
     """Draw what `simulate` left in a Parquet file again, as a page beside it."""
     from clickbandit.extras import pa, pq
     from clickbandit.report.tables import noted, print_notes, print_results
@@ -171,8 +181,11 @@ def redraw_table(path: Path, force: bool) -> None:
     settings = json.loads((table.schema.metadata or {}).get(_SETTINGS, b"{}"))
     page = path.with_suffix(".html")
     with output(page, force) as page_file:
-        print_results(table)
-        print_notes(*noted(table, settings))
         assert page_file is not None
         draw_simulation(table, settings, [page_file])
+    if as_json:
+        print_data(table, page)
+        return
+    print_results(table)
+    print_notes(*noted(table, settings))
     print(f"report: {page}")

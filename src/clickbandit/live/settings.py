@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TIME = "TIME"
 """The kind of a setting that is seconds, or text with a unit."""
 _EXPECTED = {int: "a whole number such as 1000 or 1e6", float: "a number", str: "text", bool: "true or false"}
-_METAVARS = {int: "N", float: "NUMBER", str: "TEXT", bool: "", TIME: TIME}
+_METAVARS = {int: "N", float: "NUMBER", str: "", bool: "", TIME: TIME}
 _FORMER = {"most_queries": "max_queries"}
 """Keyword arguments that had another name."""
 

@@ -9,7 +9,7 @@ from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
 from clickbandit.report.statistics import beyond_the_least, distinguishable, totals, units
 from clickbandit.simulation.outcome import LOSING
-from clickbandit.terminal import print_table
+from clickbandit.terminal import print_table, say
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
@@ -31,8 +31,31 @@ def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | 
             }
             | ({"ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}"} if ns_a_step else {})
             for total in found
-        ]
+        ],
+        keys=2,
     )
+
+
+def results_as_data(table: pa.Table) -> list[dict[str, Any]]:
+    """The same numbers as data, for JSON."""
+    found = totals(table)
+    more = beyond_the_least(found)
+    return [
+        {
+            "model": total.model,
+            "policy": total.policy,
+            "runs": total.runs,
+            "regret": total.regret._asdict(),
+            "more_than_the_least": difference._asdict()
+            if (difference := more[total.model, total.policy])
+            else None,
+            "tail": float(total.tail),
+            "losing": total.losing / len(total.regrets),
+            "last_regret": total.last_regret._asdict(),
+            "clicks": total.clicks._asdict(),
+        }
+        for total in found
+    ]
 
 
 MORE, TAIL_NAME = "more than the least", "90th percentile"
@@ -62,7 +85,7 @@ def noted(results: pa.Table, settings: Mapping[str, Any]) -> tuple[Against, Sequ
 def print_notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 0) -> None:
     """The same below a table."""
     for note in notes(against, settled, runs):
-        print(note)
+        say(note)
 
 
 def difference_text(difference: Interval | None) -> str:

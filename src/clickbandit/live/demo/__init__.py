@@ -17,7 +17,11 @@ from clickbandit.live.http.service import Service
 
 def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> None:
     """Serve until told to stop; then nothing is left of it."""
-    print(f"clickbandit demo: starting with {policy}{f' and {versus}' if versus else ''} ...", flush=True)
+    print(
+        f"clickbandit demo: starting with {policy}{f' and {versus}' if versus else ''}; the first time they are "
+        "compiled for this machine, which takes up to half a minute ...",
+        flush=True,
+    )
     algorithms = Algorithms()  # compiles, and says what is wrong with a policy before anything is begun
     if versus is not None and algorithms.add(versus).name == algorithms.add(policy).name:
         raise InputError(f"--versus must name another policy than --policy, found {versus} twice")

@@ -1,5 +1,6 @@
 """The report of a comparison: who is best, policies by click models, regret over time, and leaderboards."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,16 @@ from clickbandit.report.printing import PAGE, save_figure
 from clickbandit.report.standings import NEAR, Place, Standing, places, standings, verdict
 from clickbandit.report.statistics import LEAPT
 from clickbandit.report.styles import Look, looks, plain
-from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, notes, print_notes, span
-from clickbandit.terminal import print_table
+from clickbandit.report.tables import (
+    MORE,
+    TAIL_NAME,
+    difference_text,
+    notes,
+    print_notes,
+    results_as_data,
+    span,
+)
+from clickbandit.terminal import print_table, say
 
 _TITLE = "clickbandit: a comparison of policies"
 _HEIGHT = 440
@@ -47,7 +56,8 @@ def print_comparison(results: Results) -> None:
     for model in _models(found):
         print(f"\n{model}")
         print_table(
-            leaderboard([place for place in found if place.model == model], results.ns_a_step, settings)
+            leaderboard([place for place in found if place.model == model], results.ns_a_step, settings),
+            keys=2,
         )
     print_notes(*_noted(results))
     if settings["leaping"]:
@@ -56,9 +66,31 @@ def print_comparison(results: Results) -> None:
         print("† is told more of the users than their clicks")
     if len(_models(found)) > 1 and overall:
         print("\nOver all click models, in times the least regret on each")
-        print_table(_standing_rows(overall, lambda times: "-" if times is None else times_text(times)))
+        print_table(
+            _standing_rows(overall, lambda times: "-" if times is None else times_text(times)), keys=2
+        )
     for sentence in verdict(overall):
-        print(sentence)
+        say(sentence)
+
+
+def comparison_as_data(results: Results) -> dict[str, Any]:
+    """The same as data, for JSON."""
+    overall = standings(_places(results))
+    ranks = [
+        {
+            "policy": one.policy,
+            "rank": one.rank,
+            "times_the_least": one.mean if math.isfinite(one.mean) else None,
+            "worst": one.worst if math.isfinite(one.worst) else None,
+            "worst_model": one.worst_model,
+        }
+        for one in overall
+    ]
+    return {
+        "results": results_as_data(results.table),
+        "overall": ranks,
+        "verdict": list(verdict(overall)),
+    }
 
 
 def write_comparison(folder: Path, results: Results) -> list[Path]:
