@@ -52,6 +52,7 @@ class Algorithm:
         self.describe, self.renumber = live.describe, live.renumber
         self.admit, self.retire, self.prefix = live.admit, live.retire, live.prefix
         self.teach, self.expect = live.teach, live.expect
+        self.learns_any = live.learns_any
 
     def start(self, n_items: int, n_positions: int, horizon: int, prior: Prior | None = None) -> Any:
         """The state before the first list."""

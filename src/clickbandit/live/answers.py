@@ -3,6 +3,8 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import InvalidStateError
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from clickbandit.live.requests import Request
@@ -52,3 +54,15 @@ def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
             sink(pairs)
         except RuntimeError:  # an event loop that was closed: nobody waits any more
             log.warning("%d answers found nobody who waits for them", len(pairs))
+
+
+def resolve(pairs: list[tuple[Any, Any]]) -> None:
+    """Give futures their results."""
+    for future, result in pairs:
+        if future.done():  # whoever waited was cancelled, or answered by the watchman
+            continue
+        with suppress(InvalidStateError):  # at this very moment
+            if isinstance(result, BaseException):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from clickbandit.live.answers import Operation
-from clickbandit.live.methods import RankerMethods, resolve
+from clickbandit.live.answers import Operation, resolve
+from clickbandit.live.methods import RankerMethods
 from clickbandit.live.requests import Request, new_id, rank_request, with_scores
 from clickbandit.live.settings import RankerSettings, by_keywords
 from clickbandit.live.stores.contract import Part, Store

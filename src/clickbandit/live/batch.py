@@ -47,10 +47,12 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
+from clickbandit.live.switching import past, switch
 from clickbandit.live.transaction import Transaction
 from clickbandit.live.values import (
     Conflict,
     LimitReached,
+    Preview,
     QueryDetail,
     QuerySummary,
     Settlement,
@@ -326,8 +328,10 @@ class Batch(Transaction):
         self._changed(row)
         return summary(row)
 
-    def _reset(self, request: ResetRequest) -> QuerySummary:
+    def _reset(self, request: ResetRequest) -> QuerySummary | Preview:
         row = self._made(request.query)
+        if request.replay and row.generation > 0:
+            return self._switch(row, request)
         row.policy, row.positions, row.horizon, row.window = request.settings
         row.frozen = None
         try:
@@ -340,6 +344,24 @@ class Batch(Transaction):
                 row, learner, self.start(row, learner.items, None if learner.changes else learner.scores)
             )
         self._changed(row)
+        return summary(row)
+
+    def _switch(self, row: QueryRow, request: ResetRequest) -> QuerySummary | Preview:
+        """Put another learner in the place of one, or say what that would show; all of it or nothing."""
+        learner = self.learner(row)
+        policy, positions, horizon, _ = request.settings
+        start = Start(policy, positions, horizon, self.settings.seed, learner.items)
+        try:
+            made = switch(learner, start, past(self._store, row, self.learners.algorithms))
+        except Damaged as error:
+            raise LearnerError(f"the log of query {row.name!r} is damaged: {error}") from error
+        if request.preview:
+            return Preview(policy, made.learner.best(), made.learned, made.of)
+        row.policy, row.positions, row.horizon, row.window = request.settings
+        row.frozen, row.learned, row.idle, row.generation = None, made.learned, 0, made.learner.generation
+        self.learners.put(row, made.learner)
+        for record in made.records:
+            self._append(row, record)
         return summary(row)
 
     def _detail(self, row: QueryRow) -> QueryDetail:

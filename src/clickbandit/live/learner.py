@@ -366,6 +366,10 @@ class Learner:
             return pack(header)
         return pack({**header, "rng": self.rng.bit_generator.state}, self.state)
 
+    def copy(self) -> "Learner":
+        """One that changes without this one."""
+        return Learner.from_bytes(self.query, self._algorithms, self.to_bytes())
+
     @classmethod
     def from_bytes(cls, query: str, algorithms: Algorithms, snapshot: bytes) -> "Learner":
         """As it was written; a `Damaged` if there can be no such learner."""

@@ -30,7 +30,7 @@ class Learners:
 
     def __init__(self, store: Store, algorithms: Algorithms, settings: RankerSettings) -> None:
         self._store = store
-        self._algorithms = algorithms
+        self.algorithms = algorithms
         self._max = settings.learners
         self._max_bytes = settings.memory * 2**20
         self.shared = Shared(settings)
@@ -47,7 +47,7 @@ class Learners:
         return len(self._known)
 
     def algorithm(self, policy: str) -> Algorithm:
-        return self._algorithms.add(policy)
+        return self.algorithms.add(policy)
 
     def get(self, query: int) -> Learner | None:
         return self._known.get(query)
@@ -63,7 +63,7 @@ class Learners:
 
     def check_size(self, row: QueryRow, n_items: int) -> None:
         """Refuse items that would make a query's state so large that few of them could be kept."""
-        size = self._algorithms.add(row.policy).size(n_items, min(row.positions, n_items), row.horizon)
+        size = self.algorithms.add(row.policy).size(n_items, min(row.positions, n_items), row.horizon)
         most = self._max_bytes // _SHARE
         if size > most:
             raise LearnerError(
@@ -102,7 +102,7 @@ class Learners:
     def blank(self, row: QueryRow) -> Learner:
         """One that knows nothing, in the place of one that cannot be loaded."""
         learner = self._known[row.id] = Learner.blank(
-            row.name, self._algorithms.add(row.policy), self._algorithms
+            row.name, self.algorithms.add(row.policy), self.algorithms
         )
         learner.take_over(row.number, row.generation)
         return learner
@@ -122,7 +122,7 @@ class Learners:
         damage: Damaged | None = None
         for snapshot in self._starts(row):
             try:
-                learner = restore(row.name, self._algorithms, snapshot)
+                learner = restore(row.name, self.algorithms, snapshot)
                 return self._replay(learner, row, pending)
             except Damaged as error:
                 self.found_damage(row.name, error)
@@ -132,11 +132,11 @@ class Learners:
 
     def salvage(self, row: QueryRow) -> Learner:
         """What was learned before the damage, in the place of a learner that cannot be loaded."""
-        best = Learner(row.name, self._algorithms)
+        best = Learner(row.name, self.algorithms)
         for snapshot in self._starts(row):
-            learner = Learner(row.name, self._algorithms)
+            learner = Learner(row.name, self.algorithms)
             with suppress(Damaged):
-                learner = restore(row.name, self._algorithms, snapshot)
+                learner = restore(row.name, self.algorithms, snapshot)
                 for entry in self._store.log(row.id, learner.number):
                     replay(learner, entry)
             if learner.number > best.number:
@@ -150,6 +150,10 @@ class Learners:
         best.take_over(row.number, row.generation)
         self._known[row.id] = best
         return best
+
+    def put(self, row: QueryRow, learner: Learner) -> None:
+        """Have this one from now on."""
+        self._known[row.id] = learner
 
     def found_damage(self, query: str, error: Exception) -> None:
         self.n_damaged += 1
@@ -177,7 +181,7 @@ def restore(query: str, algorithms: Algorithms, snapshot: Snapshot | None) -> Le
     """A learner from a snapshot that is sound, or one that knows nothing yet."""
     if snapshot is None:
         return Learner(query, algorithms)
-    _check(snapshot, snapshot.state)
+    check_sound(snapshot, snapshot.state)
     learner = Learner.from_bytes(query, algorithms, snapshot.state)
     if learner.number != snapshot.number:
         raise Damaged(f"the snapshot after record {snapshot.number} is one after record {learner.number}")
@@ -186,11 +190,12 @@ def restore(query: str, algorithms: Algorithms, snapshot: Snapshot | None) -> Le
 
 def replay(learner: Learner, entry: LogRow, until: int | None = None) -> None:
     """Do what a row of the log says, if it is sound and the next one."""
-    _check(entry, entry.records)
+    check_sound(entry, entry.records)
     learner.replay(entry.records, entry.number, until)
 
 
-def _check(row: Snapshot | LogRow, written: bytes) -> None:
+def check_sound(row: Snapshot | LogRow, written: bytes) -> None:
+    """A `Damaged` if this is not what was written."""
     if row.checksum is not None and row.checksum != checksum(row.query, row.number, written):
         kind = "snapshot after" if isinstance(row, Snapshot) else "row of the log up to"
         raise Damaged(f"the {kind} record {row.number} is not what was written")

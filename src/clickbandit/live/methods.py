@@ -4,15 +4,14 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
 from typing import Any, TypeVar, cast, get_args
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Operation
+from clickbandit.live.answers import Operation, resolve
 from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.comparison import certainty, freezing, holdouts
 from clickbandit.live.engine import Engine
@@ -49,6 +48,7 @@ from clickbandit.live.values import (
     MAX_NAME,
     Event,
     Operations,
+    Preview,
     QueryDetail,
     QueryHistory,
     QueryPage,
@@ -208,23 +208,36 @@ class RankerMethods(ABC):
         positions: int | None = None,
         horizon: int | None = None,
         window: str | float | None = None,
+        replay: bool = False,
     ) -> QuerySummary:
-        """Start afresh, with these settings of the query's own, else with the ranker's; also before its first use."""
+        """Start afresh, with these settings of the query's own, else with the ranker's; also before its first use.
+
+        With `replay` it then learns from what the query's log still has, all at once: see `preview`.
+        """
         _query_name(query)
         own_window = None if window is None else parse_duration(window, "window")
         if own_window is not None:
             self._settings.check_retention(own_window)
         default = self._of_new_queries
-        name = default.policy
-        if policy is not None:  # one that is new here compiles
-            name = await self._work(lambda: self._algorithms.add(policy).name)
         settings = QuerySettings(
-            name,
+            default.policy if policy is None else await self._compiled(policy),
             default.positions if positions is None else check_positions(positions),
             default.horizon if horizon is None else check_horizon(horizon),
             own_window,
         )
-        return cast(QuerySummary, await self._do(ResetRequest(query, settings)))
+        return cast(QuerySummary, await self._do(ResetRequest(query, settings, replay)))
+
+    async def preview(self, query: str, *, policy: Policy | str) -> Preview:
+        """What a policy would show that learned from what the query's log still has; nothing changes."""
+        name = await self._compiled(policy)
+        own = cast(QueryDetail, await self._do(DetailRequest(_query_name(query)))).summary
+        settings = QuerySettings(name, own.positions, own.horizon, None)
+        found = await self._do(ResetRequest(query, settings, replay=True, preview=True))
+        return found if isinstance(found, Preview) else Preview(name, [], 0, 0)
+
+    async def _compiled(self, policy: Policy | str) -> str:
+        """The name of a policy that is ready."""
+        return await self._work(lambda: self._algorithms.add(policy).name)
 
     async def delete(self, query: str) -> int:
         """Forget a query and everything about it: what was learned, and its impressions, this many."""
@@ -379,15 +392,3 @@ def _within(settings: RankerSettings) -> Policy | str:
 
 def _query_name(query: str) -> str:
     return check_name(query, "query", MAX_NAME)
-
-
-def resolve(pairs: list[tuple[Any, Any]]) -> None:
-    """Give futures their results."""
-    for future, result in pairs:
-        if future.done():  # whoever waited was cancelled, or answered by the watchman
-            continue
-        with suppress(InvalidStateError):  # at this very moment
-            if isinstance(result, BaseException):
-                future.set_exception(result)
-            else:
-                future.set_result(result)

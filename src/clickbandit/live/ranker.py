@@ -80,6 +80,7 @@ class Ranker:
     freeze = _blocking(RankerMethods.freeze)
     unfreeze = _blocking(RankerMethods.unfreeze)
     reset = _blocking(RankerMethods.reset)
+    preview = _blocking(RankerMethods.preview)
     delete = _blocking(RankerMethods.delete)
     forget = _blocking(RankerMethods.forget)
     verify = _blocking(RankerMethods.verify)

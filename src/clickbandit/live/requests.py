@@ -294,6 +294,10 @@ class ResetRequest(NamedTuple):
 
     query: str
     settings: QuerySettings
+    replay: bool = False
+    """Whether to learn from what the log has."""
+    preview: bool = False
+    """Whether only to say what would come of it."""
 
 
 class DetailRequest(NamedTuple):

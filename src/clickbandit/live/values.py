@@ -203,6 +203,18 @@ class Freezing:
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """What another policy would show, had it been taught with what a query's log still has."""
+
+    policy: str
+    best: list[str]
+    learned: int
+    """Lists that it could learn from."""
+    of: int
+    """Lists in the log."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueryDetail:
     """What has been learned about a query."""
 

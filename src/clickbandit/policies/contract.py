@@ -220,6 +220,8 @@ class Live(Contract):
     retire: Retire | None = None
     renumber: Renumber | None = None
     """Only for a policy whose memo has numbers of items."""
+    learns_any: bool = False
+    """Whether `update` learns from any list, whoever made it, if its memo has zeros; a policy without a memo does."""
     prefix: Prefix | None = None
     """Only for a policy with propensities whose lists are not groups of equal propensity in random order."""
     teach: Teach | None = None

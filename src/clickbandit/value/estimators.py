@@ -34,6 +34,7 @@ def normalised(rewards: FloatArray, ratios: FloatArray) -> Estimated:
     0.5
     """
     means = ratios.mean(axis=0)
+    means[means == 0] = 1.0  # then there is nothing to divide
     by_position = (ratios * rewards).mean(axis=0) / means
     return float(by_position.sum()), (ratios * (rewards - by_position) / means).sum(axis=1)
 

@@ -30,6 +30,7 @@ from clickbandit.live.values import (
     Event,
     LimitReached,
     Operations,
+    Preview,
     QueryDetail,
     QueryHistory,
     QueryPage,
@@ -196,13 +197,19 @@ class Client:
         positions: int | None = None,
         horizon: int | None = None,
         window: str | float | None = None,
+        replay: bool = False,
     ) -> QuerySummary:
         """Start afresh, with these settings of the query's own, else with the service's; also before its first use.
 
-        This alone is not tried again once it may have arrived, for it does something each time.
+        With `replay` it then learns from what the query's log still has: see `preview`. This alone is not tried again
+        once it may have arrived, for it does something each time.
         """
-        body = messages.ResetBody(policy=policy, positions=positions, horizon=horizon, window=window)
+        body = messages.ResetBody(policy, positions, horizon, window, replay)
         return self._change(query, "reset", _encode(body), repeatable=False)
+
+    def preview(self, query: str, *, policy: str) -> Preview:
+        """What a policy would show that learned from what the query's log still has; nothing changes."""
+        return self._call("POST", f"{_of(query)}/preview", Preview, _encode(messages.PreviewBody(policy)))
 
     def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
         return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)

@@ -22,6 +22,7 @@ from clickbandit.live.http.messages import (
     Forgotten,
     Health,
     Latency,
+    PreviewBody,
     QueriesParameters,
     RankAnswer,
     RankBody,
@@ -38,6 +39,7 @@ from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.requests import new_id
 from clickbandit.live.values import (
+    Preview,
     QueryDetail,
     QueryHistory,
     QueryPage,
@@ -231,9 +233,14 @@ class Api:
     @endpoint("POST", "/v1/queries/{query}/reset", 403)
     async def reset(self, query: str, body: ResetBody) -> QuerySummary:
         """Start afresh, with settings of the query's own; also before its first use."""
-        if body.policy is not None and ".py" in body.policy:
-            raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
+        _check_policy(body.policy)
         return await self.ranker.reset(query, **msgspec.structs.asdict(body))
+
+    @endpoint("POST", "/v1/queries/{query}/preview", 404)
+    async def preview(self, query: str, body: PreviewBody) -> Preview:
+        """Say what another policy would show after the same clicks; nothing changes."""
+        _check_policy(body.policy)
+        return await self.ranker.preview(query, policy=body.policy)
 
     @endpoint("DELETE", "/v1/queries/{query}", 404)
     async def delete(self, query: str) -> Forgotten:
@@ -366,6 +373,11 @@ class Api:
         except (StoreError, TimeoutError):
             raise StoreError("the store does not work, and lists are served in the given order") from None
         return Ready()
+
+
+def _check_policy(policy: str | None) -> None:
+    if policy is not None and ".py" in policy:
+        raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
 
 
 def _wishes(body: RankBody) -> dict[str, Any]:

@@ -121,6 +121,15 @@ class ResetBody(Struct, forbid_unknown_fields=True):
         | None,
         Meta(description='When an impression settles: seconds, or text such as "90s", "30m", "12h" or "2d".'),
     ] = None
+    replay: Annotated[
+        bool, Meta(description="Learn at once from what the query's log still has: see preview.")
+    ] = False
+
+
+class PreviewBody(Struct, forbid_unknown_fields=True):
+    """Which policy to look at."""
+
+    policy: Annotated[str, Meta(description="Such as click-ts or toprank, with settings as name:key=value.")]
 
 
 class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):

@@ -6,7 +6,7 @@ import {fill, h} from "./dom.js";
 import * as health from "./health.js";
 import * as overview from "./overview.js";
 import * as query from "./query.js";
-import {clock} from "./words.js";
+import {clock, count, counted} from "./words.js";
 
 const main = document.getElementById("main");
 const connection = document.getElementById("connection");
@@ -84,8 +84,26 @@ const ACTIONS = {
   freeze: (name) => change(name, "freeze", `Freeze “${name}”?`, "It will show the best list known now, to everyone, and learn nothing until it is unfrozen.", "Freeze"),
   unfreeze: (name) => change(name, "unfreeze", `Unfreeze “${name}”?`, "It learns on from where it was.", "Unfreeze"),
   reset: (name) => change(name, "reset", `Reset “${name}”?`, "Everything learned about it is forgotten, and it starts afresh with the same settings. This cannot be undone.", "Reset", query.settings(data)),
+  switch: (name) => switchPolicy(name),
   ...demo.ACTIONS,
 };
+
+// Says first what another policy would show after the same clicks.
+async function switchPolicy(name) {
+  const policy = document.getElementById("other").value.trim();
+  const settings = {...query.settings(data), ...(policy && {policy})};
+  const address = `v1/queries/${encodeURIComponent(name).replaceAll(".", "%2E")}`;
+  try {
+    const found = await post(`${address}/preview`, {policy: settings.policy});
+    const shown = found.best.length ? `After the same clicks, ${found.policy} would show ${found.best.join(", ")}.` : `${found.policy} would know nothing yet.`;
+    const learned = `It could learn from ${counted(found.learned, "list")} of ${count(found.of)} that are kept; what was learned until now is replaced.`;
+    if (!(await ask(`Switch “${name}” to ${found.policy}?`, `${shown} ${learned}`, "Switch"))) return;
+    await post(`${address}/reset`, {...settings, replay: true});
+    listen();
+  } catch (error) {
+    await ask("That did not work", `${error.message}`, "Close");
+  }
+}
 
 async function change(name, what, question, explanation, yes, body) {
   if (!(await ask(question, explanation, yes))) return;

@@ -52,7 +52,10 @@ function controls(summary, {ready, why}) {
   return [
     h("p", {class: "tools"},
       summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
-      action("reset", "Reset …")),
+      action("reset", "Reset …"),
+      h("label", {class: "search"}, h("span", {class: "unseen"}, "Another policy"),
+        h("input", {id: "other", placeholder: "Another policy, such as toprank", maxlength: 200})),
+      action("switch", "Switch …")),
     !summary.frozen && h("p", {id: "freezing"}, h("strong", {}, ready ? "It may be frozen. " : "Do not freeze it yet. "), why),
   ];
 }

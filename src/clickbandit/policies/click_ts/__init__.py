@@ -70,6 +70,7 @@ class ClickTS(Policy):
         teach=teach,
         expect=expect,
         possible=possible,
+        learns_any=True,
     )
 
     def __post_init__(self) -> None:

@@ -1,0 +1,86 @@
+"""Another policy in the place of a query's own, taught with what the query's log still has.
+
+A policy that can learn from any list is given all of them. Others learn only from lists of their own making: such a one
+is run along the log, and whenever it would have shown the list that was shown, it is told what was clicked there.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from clickbandit.compiling.kernel import IntArray
+from clickbandit.live import records
+from clickbandit.live.algorithm import Algorithms
+from clickbandit.live.learner import Learner
+from clickbandit.live.learners import check_sound, restore
+from clickbandit.live.records import Items, Settle, Start
+from clickbandit.live.stores.contract import QueryRow, Store
+
+
+class Past(NamedTuple):
+    """A list that was learned from."""
+
+    items: list[str]
+    clicks: IntArray
+
+
+class Switched(NamedTuple):
+    """What became of a learner."""
+
+    learner: Learner
+    records: list[bytes]
+    """What was done with it, in order."""
+    learned: int
+    of: int
+    """Lists that the log has."""
+
+
+def past(store: Store, row: QueryRow, algorithms: Algorithms) -> Iterator[Past]:
+    """The lists that a query's log still has, with the names of items."""
+    first = snapshot = store.snapshot(row.id)
+    while snapshot is not None:
+        first, snapshot = snapshot, store.snapshot(row.id, before=snapshot.number)
+    items = restore(row.name, algorithms, first).items
+    for entry in store.log(row.id, 0 if first is None else first.number):
+        check_sound(entry, entry.records)
+        for record in records.read(entry.records):
+            match record:
+                case Start():
+                    items = record.items
+                case Items(new, gone, _):
+                    items = [item for item in [*items, *new] if item not in gone]
+                case Settle(ranking, clicks, _):
+                    yield Past([items[item] for item in ranking.tolist()], clicks)
+
+
+def switch(learner: Learner, start: Start, lists: Iterable[Past]) -> Switched:
+    """A learner that starts afresh in the place of this one, which stays as it is, and learns from these lists."""
+    made = learner.copy()
+    made.start(start)
+    done, learned, of = [records.text(start)], 0, 0
+    learns_any = made.algorithm.learns_any or len(made.memo) == 0
+    waiting = False
+    for shown, clicks in lists:
+        of += 1
+        if len(shown) != made.shown or any(item not in made.index for item in shown):
+            continue
+        ranking = np.array([made.index[item] for item in shown], np.int64)
+        if learns_any:
+            made.memo[:] = 0.0
+        else:
+            if not waiting:
+                made.rank()
+                done.append(records.RANK)
+            waiting = not np.array_equal(made.ranking, ranking)
+            if waiting:
+                continue
+        memo = made.memo.copy()
+        made.settle(ranking, clicks, memo)
+        mask = sum(1 << k for k, clicked in enumerate(clicks.tolist()) if clicked)
+        done.append(records.settle(ranking.astype("<i2").tobytes(), mask, memo.tobytes()))
+        learned += 1
+    if waiting:
+        made.void(made.ranking.copy(), made.memo.copy())
+        done.append(records.void(made.ranking.astype("<i2").tobytes(), made.memo.tobytes()))
+    return Switched(made, done, learned, of)
