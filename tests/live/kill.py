@@ -34,8 +34,8 @@ WINDOW = 2.0
 POSITIONS = 3
 LEARNED = 5
 """Impressions that are learned from between two disturbances, at least."""
-RECOVERY = 60.0
-"""Seconds that it may take until then."""
+RECOVERY = 300.0
+"""Seconds that it may take until then, on a machine that does much else besides."""
 
 
 # --- a worker -----------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Client(threading.Thread):
     """Sends requests to any worker, one after the other, each until it is answered."""
 
     def __init__(self, name: str, paths: list[str], stop: threading.Event) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self.paths = paths
         self.stop = stop
         self.chance = random.Random(name)

@@ -19,9 +19,10 @@ export function render(health) {
       ["99% within", {class: "number"}, (row) => ms(row.most)],
       ["of the last", {class: "number extra"}, (row) => count(row.requests)],
     ], health.latency),
-    h("p", {class: "note"}, "Of the process that answers this page, if there are several."),
+    health.expected_workers > 1 ? h("p", {class: "note"}, "Of all workers together.") : "",
     h("h2", {}, "Errors"),
     facts([
+      ...(health.expected_workers > 1 ? [["Workers that answer", `${count(health.workers.length)} of ${count(health.expected_workers)}`]] : []),
       ["Requests answered", count(health.requests)],
       ["Refused (4xx)", `${count(health.refused)} (${share(health.refused, health.requests)})`],
       ["Failed (5xx)", `${count(health.failed)} (${share(health.failed, health.requests)})`],
@@ -33,7 +34,7 @@ export function render(health) {
       ["Size", bytes(operations.store_bytes)],
       ["Kept after settlement", duration(operations.retention)],
       ["Oldest impression kept", operations.oldest_at ? ago(operations.oldest_at) : "–"],
-      ["Rows pruned", `${count(operations.pruned)} since this process started`],
+      ["Rows pruned", `${count(operations.pruned)} since the service started`],
     ]),
     h("h2", {}, "Clicks in time"),
     h("p", {}, advice(operations)),
@@ -41,7 +42,7 @@ export function render(health) {
       ["Window", duration(operations.window)],
       ...["accepted", "duplicate", "late", "unknown", "invalid"].map((verdict) => [`Events ${verdict}`, count(operations.events[verdict] ?? 0)]),
     ]),
-    h("p", {class: "note"}, "Unknown events name an impression that never was or was pruned. Counts are since this process started."),
+    h("p", {class: "note"}, "Unknown events name an impression that never was or was pruned. Counts are since the service started."),
   ];
 }
 
@@ -49,7 +50,8 @@ function facts(pairs) {
   return h("dl", {class: "facts"}, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-function verdict({failed, fallbacks, operations}) {
+function verdict({failed, fallbacks, operations, workers, expected_workers}) {
+  if (workers.length < expected_workers) return h("span", {class: "bad"}, `${counted(expected_workers - workers.length, "worker")} of ${count(expected_workers)} do not answer.`);
   if (operations.failures || fallbacks) return h("span", {class: "bad"}, `The store failed ${counted(operations.failures, "time")}: the service's log says why.`);
   if (failed) return h("span", {class: "bad"}, `${counted(failed, "request")} failed: the service's log says why.`);
   if (operations.delays?.suggested) return "Requests and store are well, but many clicks come too late to be learned from.";
