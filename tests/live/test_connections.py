@@ -13,6 +13,7 @@ import pytest
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http import protocol
+from clickbandit.live.http import server as server_module
 from clickbandit.live.http import service as service_module
 from clickbandit.live.http.auth import Keys
 from live.serving import serve, until
@@ -22,6 +23,12 @@ BODY = json.dumps({"query": "shoes", "items": list("ABCDEF")}).encode()
 RANK = b"POST /v1/rank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 WHOLE = RANK + b"Content-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """It looks at connections every second: that is long for a test."""
+    monkeypatch.setattr(server_module, "_EVERY", 0.05)
 
 
 @pytest.fixture

@@ -18,16 +18,16 @@ pytestmark = only_postgres
 
 @pytest.fixture
 def two(open_ranker):
-    settings = {"policy": "batchrank", "horizon": 100}
+    settings = {"policy": "batchrank", "horizon": 20}
     return open_ranker(**settings), open_ranker(**settings)
 
 
 def test_any_worker_serves_any_query(two, open_ranker, tmp_path):
     """What two workers do in turns is what one does alone."""
-    alone = Ranker(f"sqlite:///{tmp_path}/alone.db", policy="batchrank", positions=3, horizon=100)
+    alone = Ranker(f"sqlite:///{tmp_path}/alone.db", policy="batchrank", positions=3, horizon=20)
     chance = random.Random(1)
     with alone:
-        for step in range(400):
+        for step in range(160):
             worker, other = chance.sample(two, 2)
             shown, expected = (
                 worker.rank("shoes", ITEMS, id=f"{step}"),

@@ -34,6 +34,8 @@ _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
 _LOOK = 0.5
 """Seconds between two looks at the workers."""
+_EVERY = 1.0
+"""Seconds between two looks at connections and keys."""
 _BACKLOG = 2048
 
 
@@ -110,7 +112,7 @@ class Server:
             lambda: Connection(connections), sock=listener, backlog=_BACKLOG
         )
         self.started.set()
-        looking = self._loop.create_task(_every_second(connections.look))
+        looking = self._loop.create_task(_again_and_again(connections.look))
         await self._stop.wait()
         if self._drain:  # whoever sends requests here has this long to see that it is not ready
             await asyncio.sleep(self._drain)
@@ -123,9 +125,9 @@ class Server:
         await self._service.api.close()
 
 
-async def _every_second(function: Callable[[], None]) -> None:
+async def _again_and_again(function: Callable[[], None]) -> None:
     while True:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(_EVERY)
         function()
 
 
