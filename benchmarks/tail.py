@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from docs.build import between
 
-from benchmarks.simulating import PROJECT
+from benchmarks.simulating import PROJECT, queries_file
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.intervals import mean_of_strata
 from clickbandit.priors import Lesson, Prior, estimate_curve, shared_examination
+from clickbandit.queries import load_queries
 from clickbandit.simulation.run import Problem, Run
 
 RESULTS = PROJECT / "docs" / "tail.json"
@@ -198,6 +199,35 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def bias(args: argparse.Namespace) -> str:
+    """The regret on real position-based queries of ClickTS that is given the examination which other queries taught, of
+    ClickTS that is given nothing, and of PBM-TS, which is told it."""
+    cases = [Case(query.query, query.model("PBM")) for query in load_queries(queries_file())]
+    size: dict[str, Any] = {"positions": 5, "horizon": args.steps}
+    lessons = []
+    for case in cases:
+        run = Run(Problem("click-ts", case.users, **size, query=case.name), seed=args.seed + 1)
+        run.advance(10_000)
+        assert run.problem.policy.live.teach is not None
+        lessons.append(run.problem.policy.live.teach(run.state))
+    lost: dict[str, list[float]] = {}
+    for number, case in enumerate(cases):
+        rows, errors = shared_examination([*lessons[:number], *lessons[number + 1 :]])
+        n_items = case.users.n_items
+        taught = Prior([0.5] * n_items, [2.0] * n_items, range(n_items), rows, errors)
+        policies = {
+            "click-ts, taught": ("click-ts", taught),
+            "click-ts": ("click-ts", None),
+            "pbm-ts": ("pbm-ts", None),
+        }
+        for name, (policy, prior) in policies.items():
+            problem = Problem(policy, case.users, **size, query=case.name, prior=prior)
+            runs = [Run(problem, seed=args.seed, run=run_number) for run_number in range(args.runs)]
+            lost.setdefault(name, []).extend(run.advance(args.steps)[0] for run in runs)
+    means = {name: float(np.mean(values)) for name, values in lost.items()}
+    return "; ".join(f"{name} {mean:,.0f} ({mean / means['pbm-ts']:.2f})" for name, mean in means.items())
+
+
 def summary(rows: Sequence[dict[str, Any]]) -> str:
     """What was earned on pages whose order is good, by what a policy starts from."""
     chosen = [row for row in rows if (row["model"], row["order"]) == ("PBM", "good")]
@@ -237,10 +267,16 @@ def main() -> None:
         help="where finished rows are kept, and the same command resumes",
     )
     parser.add_argument(
+        "--bias", action="store_true", help="only ClickTS told where users look, against PBM-TS"
+    )
+    parser.add_argument(
         "--draw", action="store_true", help="write the docs' tables from what is kept, and no more"
     )
     args = parser.parse_args()
     rows = json.loads(args.keep.read_text()) if args.keep.exists() else []
+    if args.bias:
+        print(bias(args))
+        return
     if args.draw:
         draw(rows)
         return
