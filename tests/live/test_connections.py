@@ -197,11 +197,19 @@ def test_over_the_limit_lists_are_in_the_given_order(service, monkeypatch):
 
 def test_whoever_reads_no_answers_must_wait(service, connect, monkeypatch):
     """Answers are not piled up: after those that the network holds, no more requests are read."""
-    monkeypatch.setattr(protocol, "WRITE_SECONDS", 0.5)
+    many = b"GET /page/app.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000
     raw = connect()
     raw.settimeout(0.5)
-    assert taken(raw, b"GET /page/app.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000) < 2**24
+    assert taken(raw, many) < 2**24
+    (connection,) = service.server.connections.open
+    until(lambda: connection.transport.get_write_buffer_size() > 0)
+    assert connection.transport.get_write_buffer_size() < 2**19
     assert service.get("/livez").status == 200
+    raw.close()
+    monkeypatch.setattr(protocol, "WRITE_SECONDS", 0.2)
+    another = connect()
+    another.settimeout(0.5)
+    taken(another, many)
     until(lambda: len(service.server.connections.open) == 1)
 
 

@@ -201,9 +201,9 @@ def test_click_ts_with_few_items_where_there_were_many():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 3), (12, 4)])
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (12, 4)])
 @pytest.mark.parametrize("spelling", POLICIES)
 def test_many_flipped_bits_lead_nowhere(spelling, size):
     if "examination" in spelling or "termination" in spelling:
         size = (size[0] + 2, 3)
-    try_flips(spelling, *size, per_array=60, steps=80)
+    try_flips(spelling, *size, per_array=20, steps=40)
