@@ -81,11 +81,11 @@ def signature(value: Any) -> str:
 def wrapped(text: str) -> str:
     """A signature with a line for each parameter, if it is long.
 
-    >>> print(wrapped("(steps: int, changes: dict[str, tuple[int, int]], more: str = 'as long as a line may be at most')"))
+    >>> print(wrapped("(steps: int, changes: dict[str, tuple[int, int]], more: str = 'as long as it may be')"))
     (
         steps: int,
         changes: dict[str, tuple[int, int]],
-        more: str = 'as long as a line may be at most'
+        more: str = 'as long as it may be'
     )
     """
     if len(text) < 80:
