@@ -20,8 +20,10 @@ from clickbandit import (
     save_queries,
     simulate,
 )
+from clickbandit.compiling.kernel import interpreted
 from clickbandit.experiments.priors import read_source
 from clickbandit.policies.base import parse_policy, policy_names
+from clickbandit.policies.unirank import count_win
 from clickbandit.priors import Lesson, calibrate, estimate_curve, shared_examination
 from clickbandit.simulation.run import Problem, Run
 
@@ -95,6 +97,16 @@ def test_a_sure_prior_is_shown_first_in_the_numbers_of_the_query(policy: str) ->
             Run(Problem(policy, USERS, positions=2, horizon=1000), seed=1, run=number).restore(snapshot)
 
 
+def test_unirank_keeps_to_the_order_until_an_item_behind_has_won_as_often() -> None:
+    state = parse_policy("unirank").start(4, 2, horizon=100, prior=Prior.from_order([2, 0, 1, 3]))
+    assert state.items[:2].tolist() == [2, 0]
+    for wins, leading in ((1, (0, 0)), (2, (1, 0))):
+        interpreted(count_win)(state, 0, 2)
+        assert state.wins[0, 2] == wins
+        assert (state.leads[0, 2], state.leads[2, 0]) == leading
+        assert state.led.tolist() == state.leads.sum(axis=0).tolist()
+
+
 def test_the_curve_falls_and_counts_each_query_once() -> None:
     """One query that was shown a hundred times as often does not decide for all."""
     curve = estimate_curve([[3000, 10], [10, 20], [10, 15]], [[10_000, 100], [100, 100], [100, 100]])
@@ -102,6 +114,9 @@ def test_the_curve_falls_and_counts_each_query_once() -> None:
     assert 0.15 < curve.mean[0] < 0.19
     assert curve.mean[0] >= curve.mean[1]
     assert all(low <= mean <= high for mean, low, high in zip(*curve, strict=True))
+    rising = estimate_curve([[10, 30, 5]] * 3, [[100, 100, 100]] * 3)
+    assert rising is not None
+    assert np.allclose(rising.mean, [0.2, 0.2, 0.05])
     assert estimate_curve([[0, 0]], [[0, 0]]) is None
     unseen = estimate_curve([[5, 0, 3]], [[50, 0, 50]])
     assert unseen is not None

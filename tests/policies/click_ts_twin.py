@@ -70,4 +70,8 @@ def side_by_side(
     algorithm.best(state, best)
     assert best.tolist() == twin.best()
     assert np.allclose(state.x, list(twin.x.values()), rtol=1e-6)
+    if twin.expectation is not None:
+        assert np.allclose(state.weight, twin.expectation.weights, atol=1e-9)
+        exceptions = [row.exception for row in twin.expectation.rows[: len(state.slab)]]
+        assert np.allclose(state.slab, exceptions, rtol=1e-6, atol=1e-12)
     return twin

@@ -108,7 +108,7 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
 
 
 def prime(state: State, prior: Prior) -> State:
-    """Each item has won once over all behind it in the prior's order: it leads them until they have won more often."""
+    """Each item has won once over all behind it in the prior's order: it leads them until they have won as often."""
     for place, item in enumerate(prior.order):
         behind = list(prior.order[place + 1 :])
         state.wins[item, behind] = 1
