@@ -11,6 +11,7 @@ import pandas
 import pytest
 
 from clickbandit import DynamicBayesianModel, PositionBasedModel
+from clickbandit.click_models.em import information
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log, fit
 from clickbandit.logs.audit import Audit, Evidence, audit, best_model, climb
@@ -234,3 +235,29 @@ def test_the_command(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
     )
     assert "better" in data["rests_on_the_model"]
     assert "measured" not in data["rests_on_the_model"]
+
+
+def test_the_curvature_of_items_is_not_mixed_with_that_of_their_neighbours() -> None:
+    """Of a known matrix, blocks of which are queries, probes that are apart give the diagonal exactly."""
+    rng = np.random.default_rng(0)
+    n_queries, size = 5, 8
+    n = 2 * n_queries * size
+    matrix = np.eye(n + 1)
+    for q in range(n_queries):
+        rows = np.concatenate([kind * n_queries * size + q * size + np.arange(size) for kind in range(2)])
+        root = rng.normal(size=(2 * size, 2 * size))
+        matrix[np.ix_(rows, rows)] = root @ root.T + np.eye(2 * size)
+    values = tuple(np.full(length, 0.5) for length in (n // 2, n // 2, 1))
+
+    def step(at: Any, num: Any, den: Any) -> float:
+        value = np.concatenate(at)
+        gradient = -matrix @ (np.log(value) - np.log1p(-value))
+        for part, mine in zip(num, np.split(gradient, [n // 2, n]), strict=True):
+            part += mine
+        return 0.0
+
+    nothing = (np.zeros(n + 1), np.zeros(n + 1))
+    with information(values, step, nothing, n, separate=False, apart=size) as found:
+        assert found.local == pytest.approx(np.diag(matrix)[:n], rel=1e-3)
+    with information(values, step, nothing, n, separate=False) as found:
+        assert found.local != pytest.approx(np.diag(matrix)[:n], rel=0.1)

@@ -53,7 +53,14 @@ def maximise(
             np.clip(smoothed(n, d, options.smoothing), FLOOR, CAP) for n, d in zip(num, den, strict=True)
         )
     prior = tuple(np.full(len(np.concatenate(values)), strength) for strength in options.smoothing)
-    with information(values, exact or step, prior, counts.n_pairs * by_pair, separate=separate) as found:
+    with information(
+        values,
+        exact or step,
+        prior,
+        counts.n_pairs * by_pair,
+        separate=separate,
+        apart=_APART if options.joint else 1,
+    ) as found:
         covariance = found.covariance()
         errors = standard_errors(values, found, covariance)
         joint = found.joint(covariance) if options.joint else None
@@ -77,6 +84,8 @@ def _expect(step: Step, values: Values) -> tuple[float, Values, Values]:
 
 _MOVE = 1e-4  # of a log-odds, to see how the gradient changes
 _PROBES = 8
+_APART = 64
+"""Where parameters are drawn from, those of so many pairs that stand together are told apart: that takes longer."""
 _LARGEST_MATRIX = 30_000_000
 """Entries of what lies between the parameters of pairs and the shared ones: more are kept in a file."""
 _BLOCK = 100_000  # pairs at a time
@@ -127,11 +136,15 @@ def standard_errors(values: Values, found: Information, covariance: FloatArray) 
 
 @contextmanager
 def information(
-    values: Values, step: Step, prior: Values, n_local: int, *, separate: bool
+    values: Values, step: Step, prior: Values, n_local: int, *, separate: bool, apart: int = 1
 ) -> Iterator[Information]:
     """By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give the
     matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas, Kokiopoulou, Saad 2007; exact
-    where pairs are separate), of the shared ones all, and what lies between. `prior` is p and q of each parameter."""
+    where pairs are separate), of the shared ones all, and what lies between. `prior` is p and q of each parameter.
+
+    Pairs of one query stand together, and those of different queries are separate: so signs that are so many places
+    `apart` hardly disturb each other.
+    """
     p, q = prior
     value = np.concatenate(values)
     odds = np.log(value) - np.log1p(-value)
@@ -152,11 +165,10 @@ def information(
         return product(np.append(direction, np.zeros(n_shared)))[:n_local]
 
     rng = np.random.default_rng(0)
-    n_probes = 1 if separate else _PROBES
     local = np.zeros(n_local)
-    for _ in range(n_probes):
-        signs = rng.choice([-1.0, 1.0], n_local)
-        local += of_pairs(signs) * signs / n_probes
+    for probe in _probes(values, n_local, 1 if separate or apart > 1 else _PROBES, 1 if separate else apart):
+        signs = rng.choice([-1.0, 1.0], n_local) * probe
+        local += of_pairs(signs) * signs
     local = np.maximum(local, np.maximum((p + q) * value * (1 - value), 1e-12)[:n_local])
     with _matrix(len(value), n_shared) as between, _matrix(n_local, n_shared) as solved:
         for i in range(n_shared):
@@ -164,6 +176,20 @@ def information(
             wanted = between[:n_local, i]
             solved[:, i] = wanted / local if separate else _solve(of_pairs, wanted, local)
         yield Information(local, between, solved)
+
+
+def _probes(values: Values, n_local: int, times: int, apart: int) -> Iterator[FloatArray]:
+    """Which parameters of pairs are moved at once, and how far: the squares add up to 1 for each."""
+    if apart == 1:
+        for _ in range(times):
+            yield np.full(n_local, math.sqrt(1 / times))
+        return
+    sizes = [len(value) for value in values]
+    kind = np.repeat(np.arange(len(sizes)), sizes)[:n_local]
+    place = np.concatenate([np.arange(size) for size in sizes])[:n_local] % apart
+    for one in range(int(kind.max(initial=-1)) + 1):
+        for at in range(apart):
+            yield ((kind == one) & (place == at)).astype(float)
 
 
 def _cuts(values: Values) -> IntArray:

@@ -22,6 +22,8 @@ from clickbandit.logs.counts import Counts
 from clickbandit.logs.fit import Fit, fit_with
 
 _SMALLEST, _LARGEST = 1e-6, 1 - 1e-6  # of probabilities, so that log-odds are finite
+_WEAK = (0.1, 0.1)
+"""Smoothing of models whose prior is estimated here and not by their fits: just enough to keep EM from 0 and 1."""
 _VAGUEST = 0.5
 """Of log-odds: the largest standard error that is drawn from. What is vaguer, such as whether users look more or like
 more, the log does not tell, and clicks hardly depend on it."""
@@ -31,7 +33,7 @@ _POOLED = 20
 
 def fit_posterior(counts: Counts, model: str) -> "Posterior":
     """Fit a click model, with an estimated prior where it can, and keep what is known of its parameters."""
-    options = Options(empirical=None, joint=True)
+    options = Options(smoothing=_WEAK, empirical=None, joint=True)
     return Posterior(fit_with(counts, model, options), usual_positions(counts), options.smoothing)
 
 
