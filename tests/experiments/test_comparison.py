@@ -50,7 +50,7 @@ def test_who_must_be_told_what_a_model_does_not_have_is_left_out_there() -> None
     met = {(unit.policy, unit.model) for unit in plan.units}
     assert met == {(policy, model) for policy in all_policies() for model in ("CM", "PBM")} - field.skipped
     assert len(plan.units) == len(met) * 2 * len(QUERIES)
-    assert set(plan.settings["told more"]) == PBM_POLICIES
+    assert set(plan.settings["told more"]) == {*PBM_POLICIES, "cascade-lin-ts", "cascade-lin-ucb"}
 
 
 def test_who_is_named_is_not_left_out_but_refused() -> None:
