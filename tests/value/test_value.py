@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from clickbandit import InputError
 from clickbandit.cli import app
-from clickbandit.live.export import SCHEMA
+from clickbandit.live.export import schema
 from clickbandit.value import Decisions, read_decisions, replay, value_of_lists
 
 ITEMS = "ABCD"
@@ -116,7 +116,7 @@ def test_exports_are_read_in_order_and_once(tmp_path):
     written = rows(log)
     others = [{**row, "impression": f"other {k}", "source": "holdout"} for k, row in enumerate(written[:4])]
     for name, part in (("a", written[20:] + others), ("b", written[:22])):
-        pq.write_table(pa.Table.from_pylist(part, schema=SCHEMA), tmp_path / f"{name}.parquet")
+        pq.write_table(pa.Table.from_pylist(part, schema=schema()), tmp_path / f"{name}.parquet")
     found = read_decisions(tmp_path / "a.parquet", tmp_path / "b.parquet")
     assert found.lists == log.lists
     assert found.left_out == 4
@@ -127,9 +127,9 @@ def test_exports_are_read_in_order_and_once(tmp_path):
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("value")
     log = rows(uniform_log(3000))
-    pq.write_table(pa.Table.from_pylist(log, schema=SCHEMA), folder / "log.parquet")
+    pq.write_table(pa.Table.from_pylist(log, schema=schema()), folder / "log.parquet")
     without = [{**row, "propensities": None, "prefix_propensities": None} for row in log[:9]]
-    pq.write_table(pa.Table.from_pylist(without, schema=SCHEMA), folder / "without.parquet")
+    pq.write_table(pa.Table.from_pylist(without, schema=schema()), folder / "without.parquet")
     pq.write_table(pa.table({"a": [1]}), folder / "foreign.parquet")
     (folder / "log.csv").write_text("query,list,clicks\n" + "q,A B,1 0\nq,B A,0 1\n" * 30)
     lists = {
