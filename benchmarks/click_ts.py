@@ -255,11 +255,13 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="only make the page from what was saved")
     options = parser.parse_args()
     if not options.draw:
+        results = json.loads(DATA.read_text(encoding="utf-8"))
         for name in options.only or everything:
             part = everything[name]
             part = part._replace(runs=options.runs or part.runs)
             measure(name, part, options.policies or part.policies, options.threads)
-        save({name: found for name, part in everything.items() if (found := gather(part))["rows"]})
+            results[name] = gather(part)
+            save({name: results[name] for name in everything if name in results})
     draw()
 
 

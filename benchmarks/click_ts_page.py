@@ -124,7 +124,8 @@ def aims(results: Mapping[str, Result]) -> str:
         if aim.policy in rows and aim.yardstick in rows:
             found = ratio(rows[aim.policy], rows[aim.yardstick])
             cells = [aim.model, f"{results[aim.table]['steps']:,}", f"`{aim.policy}`", f"`{aim.yardstick}`"]
-            cells += [f"{found.mean:.3f}", f"{max(0.0, found.low):.3f} to {found.high:.3f}"]
+            between_what = f"{max(0.0, found.low):.3f} to {found.high:.3f}"
+            cells += [f"{found.mean:.3f}", "-" if math.isnan(found.high) else between_what]
             lines.append(f"| {' | '.join([*cells, f'{aim.most:.3g}', reached(found, aim.most)])} |")
     return "\n".join(lines)
 
@@ -159,7 +160,7 @@ def table(found: Result) -> str:
                 f"`{policy}`",
                 f"{len(row.regrets)}",
                 f"{row.mean.mean:,.0f}",
-                span(row.mean),
+                span(row.mean) if row.mean.low < row.mean.high else "-",
                 _more(more),
             ]
             cells += [f"{np.quantile([*row.regrets.values()], TAIL):,.0f}", f"{row.losing}"]
@@ -179,10 +180,11 @@ def _more(more: Interval | None) -> str:
 
 def figure(results: Mapping[str, Result]) -> dict[str, Any]:
     """How regret grows over ten million steps; and the mean regret with its interval, a panel for each model."""
-    shown = [
-        (model, rows) for name in DRAWN if name in results for model, rows in rows_of(results[name]).items()
-    ]
-    panels = [dots(model, rows) for model, rows in shown]
+    shown: dict[str, dict[str, Row]] = {}
+    for name in DRAWN:
+        for model, rows in rows_of(results[name]).items() if name in results else ():
+            shown.setdefault(model, {}).update(rows)
+    panels = [dots(model, rows) for model, rows in shown.items()]
     for found in results.values():
         drawn = {
             model: rows for model, rows in rows_of(found).items() if all(row.curve for row in rows.values())
@@ -196,6 +198,7 @@ def curves(model: str, rows: Mapping[str, Row], steps: int) -> dict[str, Any]:
     """Regret so far by step, both on logarithmic scales."""
     values = [
         {"policy": policy, "step": steps * percent // 100, "regret": regret}
+        | ({"name": policy} if percent == CURVE[-1] else {})
         for policy, row in rows.items()
         for percent, regret in zip(CURVE, row.curve, strict=True)
     ]
@@ -213,12 +216,15 @@ def curves(model: str, rows: Mapping[str, Row], steps: int) -> dict[str, Any]:
         "width": 200,
         "height": 160,
         "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 2},
         "encoding": {
             "x": x,
             "y": y,
-            "color": {"field": "policy", "type": "nominal", "scale": colour, "title": None},
+            "color": {"field": "policy", "type": "nominal", "scale": colour, "legend": None},
         },
+        "layer": [
+            {"mark": {"type": "line", "strokeWidth": 2}},
+            {"mark": {"type": "text", "align": "right", "dy": -8}, "encoding": {"text": {"field": "name"}}},
+        ],
     }
 
 

@@ -72,6 +72,22 @@ def test_surprises_add_up_and_fade() -> None:
     assert state.surprise[1] == state.surprise_variance[1] == 0
 
 
+def test_where_the_law_is_not_known_clicks_contradict_less() -> None:
+    """An item comes to the second position, of which little is known: a^2 w^T H^-1 w is part of the variance."""
+    state = parse_policy("click-ts").start(2, 2, horizon=1)
+    state.clicks[0], state.shown[0, 0], state.learned[0] = 9999, 99_998, 99_998
+    interpreted(fit)(state)
+    interpreted(set_budget)(state)
+    interpreted(change.foresee)(state)
+    state.shown[0, 1] += 100
+    interpreted(change.contradicts)(state)
+    exposure = 100 * np.exp(state.x[0])
+    factor = np.tril(state.factor)
+    law = exposure**2 * np.linalg.inv(factor @ factor.T)[0, 0] / 100
+    assert law > 50
+    assert state.surprise_variance[0] == pytest.approx(exposure / 10 + exposure**2 / 1e6 + law)
+
+
 def run_of(model: Any, **settings: Any) -> Run:
     run = Run(Problem("click-ts", Recorded(model), positions=3, horizon=20_000, **settings), seed=1)
     run.advance(20_000)
