@@ -197,8 +197,12 @@ def figure(results: Mapping[str, Result]) -> dict[str, Any]:
 def curves(model: str, rows: Mapping[str, Row], steps: int) -> dict[str, Any]:
     """Regret so far by step, both on logarithmic scales."""
     values = [
-        {"policy": policy, "step": steps * percent // 100, "regret": regret}
-        | ({"name": policy} if percent == CURVE[-1] else {})
+        {
+            "policy": policy,
+            "step": steps * percent // 100,
+            "regret": regret,
+            "name": policy if percent == CURVE[-1] else "",
+        }
         for policy, row in rows.items()
         for percent, regret in zip(CURVE, row.curve, strict=True)
     ]
