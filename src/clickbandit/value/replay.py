@@ -1,8 +1,8 @@
 """What a policy would have earned that learns: it is run along a log, and meets the users whose lists were its own.
 
 Where the list that it would have shown is the one that was shown, its clicks are what it would have got, and it learns
-from them; all other users pass it by. Lists that the log showed more often are passed by as much more often, so that
-every list is met equally often (Li, Chu, Langford and Wang 2011, with rejection where the log is not uniform).
+from them; all other users pass it by, and its list waits. Who comes does not depend on what was shown, so those that it
+meets are users like all, whatever policy made the log (Li, Chu, Langford and Wang 2011, without context).
 """
 
 from dataclasses import asdict, dataclass
@@ -61,14 +61,10 @@ class _Learner:
 def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Replayed:
     """What a policy would have earned that starts afresh and learns from the log.
 
-    The log must be one of a policy that shows every list with some probability at all times, such as `random`.
+    The log should be one of a policy that shows every list again and again, such as `random`: one that it does not show
+    any more is waited for in vain.
     """
     algorithm = Algorithms().add(policy)
-    chances = np.random.default_rng(seed)
-    whole = decisions.prefixes.min(axis=1)
-    least = dict.fromkeys(decisions.queries, np.inf)
-    for query, chance in zip(decisions.queries, whole, strict=True):
-        least[query] = min(least[query], chance)
     learners: dict[str, _Learner] = {}
     waiting: dict[str, tuple[str, ...]] = {}
     rewards = []
@@ -78,7 +74,7 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
             learners[query] = _Learner(algorithm, query, items, len(shown), seed)
         if query not in waiting:
             waiting[query] = learners[query].rank()
-        if waiting[query] == shown and chances.random() < least[query] / whole[row]:
+        if waiting[query] == shown:
             clicks = decisions.clicks[row, : len(shown)]
             learners[query].learn(clicks.astype(np.int64))
             rewards.append(float(clicks.sum()))
