@@ -37,6 +37,7 @@ def serve(store: str, path: str) -> None:
                     except Exception as error:
                         reply = {"error": type(error).__name__}
                     writer.write(msgspec.json.encode(reply) + b"\n")
+            writer.close()
 
         await asyncio.start_unix_server(answer, path)
         print("ready", flush=True)
