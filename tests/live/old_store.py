@@ -38,7 +38,7 @@ SETTINGS = {
 N_IMPRESSIONS = 90
 N_BATCHED = 200
 """Enough for a snapshot."""
-NEWER = ("errors", "sure", "holdout_week", "holdout_today", "freezing", "units", "unit")
+NEWER = ("errors", "shared", "sure", "holdout_week", "holdout_today", "freezing", "units", "unit")
 """Fields of values that there were not in version 0.1."""
 
 

@@ -162,9 +162,10 @@ def test_estimated_propensities_leave_no_trace(plain):
         one.rank(draws=20)
         other.rank()
         assert one.ranking.tolist() == other.ranking.tolist()
-        assert one.errors is not None
-        assert other.errors is None
-        assert ((one.chances > 0) & (one.chances <= 1) & (one.errors > 0)).all()
+        assert one.estimate is not None
+        assert other.estimate is None
+        chance, error, *_ = one.estimate
+        assert ((chance > 0) & (chance <= 1) & (error > 0)).all()
         assert np.isnan(other.chances).all()
     assert one.to_bytes() == other.to_bytes()
 
@@ -172,7 +173,7 @@ def test_estimated_propensities_leave_no_trace(plain):
 def test_exact_propensities_are_not_estimated(plain):
     learner = started("random", plain)
     learner.rank(draws=20)
-    assert learner.errors is None
+    assert learner.estimate is None
     assert learner.chances.tolist() == [1 / len(learner.items)] * learner.shown
 
 
