@@ -266,6 +266,8 @@ def _sharing(fresh: State) -> State:
         many, n_positions, horizon=0, goal="clicks" if fresh.for_clicks else "attraction", memory=fresh.memory
     )
     kept: dict[str, Any] = {
-        name: getattr(large, name)[:n_items] for name in (*_BY_ITEM, *_OF_PRIOR, "carried", "order")
+        name: getattr(large, name)[:n_items]
+        for name in (*_BY_ITEM, *_OF_PRIOR, *_WATCHED, "carried", "order")
+        if len(getattr(large, name)) == many
     }
     return large._replace(**kept, wins=fresh.wins)
