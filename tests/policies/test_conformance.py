@@ -184,7 +184,7 @@ def careless_void(state, ranking, memo):
         ({"propensity": meddling_propensity}, "must change nothing but `out`"),
         ({"describe": wrong_groups}, "where only"),
         ({"describe": wrong_keys}, "estimate: None"),
-        ({"admit": admit, "retire": forgetful_retire}, "after some came and went, rank gave"),
+        ({"admit": admit, "retire": forgetful_retire}, "possible must be true of every state"),
         ({"admit": admit, "retire": retire_to_another_type}, "must keep the types"),
         ({"admit": admit, "retire": retire, "void": careless_void}, "must not look at an item that is gone"),
     ],
