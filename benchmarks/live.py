@@ -1,9 +1,11 @@
-"""The service under load, from another process: ranks with their clicks, and clicks alone, on disk before answered.
+"""The service under load, from another process: lists with their clicks, and clicks alone, on disk before answered.
 
-32 connections, each with one request at a time. A list is made of ten items for one of a thousand queries; one item of
-each is clicked, and clicks arrive in batches of 100. Impressions settle and are pruned while this goes on. CPU time is
-that of the server's process, and depends less on what else the machine does than rates and latencies do. Its memory is
-given at the beginning, in the middle and at the end, and after some minutes by how much it grew a minute.
+32 connections, each with one request at a time. A list is made of ten items for one of a thousand queries; when it is
+there one of its items is clicked, which is a request of its own. Clicks alone come in batches of 100. Impressions
+settle and are pruned while this goes on. CPU time is that of the server's process for a list with its click and
+settlement (or for a click), and depends less on what else the machine does than rates and latencies do. Memory is given
+at the beginning, in the middle and at the end, and after some minutes by how much it grew a minute. Paced, lists are
+asked for at a steady rate over more connections, and their time is counted from when each was to be asked for.
 """
 
 import asyncio
@@ -17,10 +19,12 @@ import tempfile
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import uvloop
 
 from benchmarks import Table
 
@@ -32,24 +36,32 @@ WARM_UP = 3.0
 RETENTION = 60
 MEASURED = ("--policy", "batchrank")
 """What the figures in the docs are of."""
-WANTED = "1,500 ranks/s, p99 60 ms, 8,000 events/s"
-_SAMPLES = 20
-"""Of the server's memory."""
+EVERYTHING = (*MEASURED, "--holdout", "0.05", "--rate", "1e6")
+"""And then with a key, whose rate is counted, and a holdout."""
+KEY = "benchmark-benchmark"
+PACE = 5000
+"""Lists a second."""
+PACED_CONNECTIONS = 256
+WANTED = f"{PACE:,} lists/s at p99 20 ms, 140 us of CPU; 50,000 events/s"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def main(quick: bool, minutes: float | None = None) -> Iterator[Table]:
-    """CPU us: for a rank with its click and settlement; for a click."""
     seconds = 60 * minutes if minutes else 8.0 if quick else 30.0
+    rows = []
     with tempfile.TemporaryDirectory() as folder, server(Path(folder), MEASURED) as (process, port):
-        rows = asyncio.run(_measure(process.pid, port, seconds))
+        rows += uvloop.run(_measure(process.pid, port, seconds))
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder), EVERYTHING, KEY) as (process, port):
+        rows += uvloop.run(_measure_all(process.pid, port, min(seconds, 30.0)))
     yield Table(f"The service on SQLite, {CONNECTIONS} connections, durable (wanted: {WANTED})", rows)
 
 
 @contextmanager
-def server(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """`clickbandit serve` on a port of its own."""
+def server(
+    folder: Path, options: tuple[str, ...] = (), key: str | None = None
+) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """`clickbandit serve` on a port of its own, with an API key if one is given."""
     command = ["serve", "--port", "0", "--window", "5s", "--retention", f"{RETENTION}s", *options]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
@@ -58,6 +70,7 @@ def server(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple["subpr
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            env=os.environ if key is None else {**os.environ, "CLICKBANDIT_API_KEYS": key},
         )
     assert process.stdout is not None
     try:
@@ -78,37 +91,73 @@ async def connect(port: int, n: int) -> list["Connection"]:
 
 
 async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
+    """Lists with their clicks as fast as they come and at a steady rate, and clicks alone."""
     connections = await connect(port, CONNECTIONS)
     load = Load()
-    rows = []
-    for name, work in (("ranks with their clicks", load.rank_and_click), ("clicks alone", load.click)):
-        if work == load.click:
-            seconds = min(seconds, RETENTION / 2)  # after that its impressions are pruned
-        await drive(connections, work, WARM_UP)
-        load.reset()
-        cpu, memory, started = cpu_seconds(pid), [resident(pid)], time.perf_counter()
-        for _ in range(_SAMPLES):
-            await drive(connections, work, seconds / _SAMPLES)
-            memory.append(resident(pid))
-        elapsed = time.perf_counter() - started
-        cpu = cpu_seconds(pid) - cpu
-        times = sorted(load.rank_times or load.event_times)
-        rows.append(
-            {
-                "load": name,
-                "ranks/s": round(len(load.rank_times) / elapsed),
-                "events/s": round(len(load.event_times) * BATCH / elapsed),
-                "p50 ms": round(times[len(times) // 2] * 1e3, 1),
-                "p99 ms": round(times[int(len(times) * 0.99)] * 1e3, 1),
-                "server CPU": f"{cpu / elapsed:.0%}",
-                "CPU us": round(cpu / (len(load.rank_times) or len(load.event_times) * BATCH) * 1e6),
-                "MiB": ", ".join(f"{memory[k] / 2**20:.0f}" for k in (0, _SAMPLES // 2, _SAMPLES)),
-                "MiB/min": _growth(memory, elapsed),
-            }
-        )
+
+    async def lists(seconds: float) -> None:
+        await drive(connections, load.rank_and_click, seconds)
+
+    async def paced(seconds: float) -> None:
+        await Pace(more, load.rank_and_click, PACE).run(seconds)
+
+    async def clicks(seconds: float) -> None:
+        await drive(connections, load.click, seconds)
+
+    rows = [await _observe(pid, load, "lists with their clicks", lists, seconds)]
+    more = await connect(port, PACED_CONNECTIONS)
+    rows.append(await _observe(pid, load, f"paced at {PACE:,}", paced, min(seconds, 30.0), samples=2))
+    # after some time the impressions that are clicked would be pruned
+    rows.append(await _observe(pid, load, "clicks alone", clicks, min(seconds, RETENTION / 4)))
+    for connection in (*connections, *more):
+        connection.transport.close()
+    return rows
+
+
+async def _measure_all(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
+    """Lists with their clicks, with what a service may have besides."""
+    connections = await connect(port, CONNECTIONS)
+    load = Load(KEY)
+
+    async def lists(seconds: float) -> None:
+        await drive(connections, load.rank_and_click, seconds)
+
+    rows = [await _observe(pid, load, "with a key, a rate and a holdout", lists, seconds)]
     for connection in connections:
         connection.transport.close()
     return rows
+
+
+async def _observe(
+    pid: int,
+    load: "Load",
+    name: str,
+    work: Callable[[float], Awaitable[None]],
+    seconds: float,
+    samples: int = 20,
+) -> dict[str, Any]:
+    """What is seen while this is done; the server's memory is looked at so many times."""
+    await work(WARM_UP)
+    load.reset()
+    cpu, own, memory, started = cpu_seconds(pid), time.process_time(), [resident(pid)], time.perf_counter()
+    for _ in range(samples):
+        await work(seconds / samples)
+        memory.append(resident(pid))
+    elapsed = time.perf_counter() - started
+    cpu, own = cpu_seconds(pid) - cpu, time.process_time() - own
+    times = sorted(load.rank_times or load.event_times)
+    return {
+        "load": name,
+        "lists/s": round(len(load.rank_times) / elapsed),
+        "events/s": round(load.events / elapsed),
+        "p50 ms": round(times[len(times) // 2] * 1e3, 1),
+        "p99 ms": round(times[int(len(times) * 0.99)] * 1e3, 1),
+        "server CPU": f"{cpu / elapsed:.0%}",
+        "clients'": f"{own / elapsed:.0%}",
+        "CPU us": round(cpu / (len(load.rank_times) or load.events) * 1e6, 1),
+        "MiB": ", ".join(f"{memory[k] / 2**20:.0f}" for k in (0, samples // 2, samples)),
+        "MiB/min": _growth(memory, elapsed),
+    }
 
 
 async def drive(connections: list["Connection"], work: Callable[[], "Request"], seconds: float) -> None:
@@ -116,52 +165,85 @@ async def drive(connections: list["Connection"], work: Callable[[], "Request"], 
     await asyncio.gather(*(connection.run(work, end) for connection in connections))
 
 
+class Pace:
+    """Asks for lists at a steady rate, as long as one of its connections is free; else later, but as if in time."""
+
+    def __init__(self, connections: list["Connection"], work: Callable[[], "Request"], rate: float) -> None:
+        self._free = deque(connections)
+        self._connections = connections
+        self._work = work
+        self._rate = rate
+        self._late: deque[float] = deque()
+        """When those were due for which no connection was free."""
+
+    async def run(self, seconds: float) -> None:
+        start = time.perf_counter()
+        sent = 0
+        while sent < seconds * self._rate:
+            await asyncio.sleep(0.001)
+            while sent < seconds * self._rate and start + sent / self._rate <= time.perf_counter():
+                self._late.append(start + sent / self._rate)
+                sent += 1
+            self._send()
+        while len(self._free) < len(self._connections) or self._late:
+            await asyncio.sleep(0.001)
+            if any(connection.transport.is_closing() for connection in self._connections):
+                raise ConnectionError("the service closed a connection")
+
+    def _send(self) -> None:
+        while self._free and self._late:
+            self._free.popleft().send(self._work(), self._late.popleft(), self._done)
+
+    def _done(self, connection: "Connection") -> None:
+        self._free.append(connection)
+        self._send()
+
+
 class Load:
     """What to send next, from what was answered. Requests are made of pieces that are made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str | None = None) -> None:
         self._random = random.Random(1)
+        self._key = key
         names = ",".join(f'"item {k}"' for k in range(ITEMS))
         self._ranks = [
-            post("/v1/rank", f'{{"query":"query {k}","items":[{names}]}}'.encode()) for k in range(QUERIES)
+            post("/v1/rank", f'{{"query":"query {k}","items":[{names}]}}'.encode(), key)
+            for k in range(QUERIES)
         ]
         self._shown: deque[tuple[bytes, bytes]] = deque(maxlen=5000)
-        self._clicks: list[bytes] = []
         self._number = 0
         self.reset()
 
     def reset(self) -> None:
         self.rank_times = array("d")
         self.event_times = array("d")
+        self.events = 0
 
     def rank_and_click(self) -> "Request":
-        if len(self._clicks) >= BATCH:
-            return self._events()
         return Request(self._random.choice(self._ranks), self._ranked)
 
-    def _ranked(self, answer: bytes, seconds: float) -> None:
+    def _ranked(self, answer: bytes, seconds: float) -> "Request":
         self.rank_times.append(seconds)
         parts = answer.split(b'"', 12)  # {"id":"...","items":[{"id":"...",
         self._shown.append((parts[3], parts[9]))
-        self._clicks.append(self._event(parts[3], parts[9]))
+        return self._events([self._event(parts[3], parts[9])])
 
     def click(self) -> "Request":
-        self._clicks = [self._event(*self._shown[-1 - k]) for k in range(BATCH)]
+        clicks = [self._event(*self._shown[-1 - k]) for k in range(BATCH)]
         self._shown.rotate(BATCH)
-        return self._events()
+        return self._events(clicks)
 
     def _event(self, id: bytes, item: bytes) -> bytes:
         self._number += 1
         return b'{"id":"%b","item":"%b","event_id":"%d"}' % (id, item, self._number)
 
-    def _events(self) -> "Request":
-        body = b'{"events":[%b]}' % b",".join(self._clicks[:BATCH])
-        del self._clicks[:BATCH]
-        return Request(post("/v1/events", body), self._judged)
+    def _events(self, clicks: list[bytes]) -> "Request":
+        def judged(answer: bytes, seconds: float) -> None:
+            assert answer.count(b'"accepted"') + answer.count(b'"late"') == len(clicks), answer[:500]
+            self.event_times.append(seconds)
+            self.events += len(clicks)
 
-    def _judged(self, answer: bytes, seconds: float) -> None:
-        assert answer.count(b'"accepted"') + answer.count(b'"late"') == BATCH, answer[:500]
-        self.event_times.append(seconds)
+        return Request(post("/v1/events", b'{"events":[%b]}' % b",".join(clicks), self._key), judged)
 
 
 class Request:
@@ -175,8 +257,9 @@ class Request:
         """Takes the answer and the seconds it took; gives what is to be sent at once, if anything."""
 
 
-def post(path: str, body: bytes) -> bytes:
+def post(path: str, body: bytes, key: str | None = None) -> bytes:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += "" if key is None else f"Authorization: Bearer {key}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -184,42 +267,48 @@ class Connection(asyncio.Protocol):
     """Sends a request when the last is answered: HTTP/1.1 as far as this service speaks it."""
 
     transport: asyncio.Transport
+    _failed: "asyncio.Future[None] | None" = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = transport  # type: ignore[assignment]
         self._received = b""
 
     def run(self, work: Callable[[], Request | None], end: float = math.inf) -> "asyncio.Future[None]":
         """Send what there is to do, until the end or until there is nothing."""
-        self._work, self._end = work, end
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._next(None)
-        return self._done
 
-    def _next(self, request: Request | None) -> None:
-        if request is None and time.perf_counter() < self._end:
-            request = self._work()
-        if request is None:
-            self._done.set_result(None)
-            return
-        self._request = request
-        self._sent = time.perf_counter()
-        self.transport.write(self._request.bytes)
+        def on(connection: "Connection") -> None:
+            request = work() if time.perf_counter() < end else None
+            if request is None:
+                done.set_result(None)
+            else:
+                self.send(request, time.perf_counter(), on)
+
+        done = self._failed = asyncio.get_running_loop().create_future()
+        on(self)
+        return done
+
+    def send(self, request: Request, at: float, then: Callable[["Connection"], None]) -> None:
+        """Send a request that was to be sent at a time, and those that its answer leads to; then do something."""
+        self._request, self._sent, self._then = request, at, then
+        self.transport.write(request.bytes)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
         head, found, body = self._received.partition(b"\r\n\r\n")
         if not found or len(body) < int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]):
             return
-        seconds = time.perf_counter() - self._sent
+        now = time.perf_counter()
         assert head.startswith(b"HTTP/1.1 200 "), self._received[:500]
         self._received = b""
-        self._next(self._request.then(body, seconds))
+        request = self._request.then(body, now - self._sent)
+        if request is None:
+            self._then(self)
+        else:
+            self.send(request, now, self._then)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self._done.done():
-            self._done.set_exception(error or ConnectionError("the service closed a connection"))
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(error or ConnectionError("the service closed a connection"))
 
 
 def cpu_seconds(pid: int) -> float:
