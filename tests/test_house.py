@@ -16,7 +16,7 @@ BY_CONTRACT = {
     "grid": "as simulate, for many problems",
     "generate_log": "as simulate, for a log",
     "RankerMethods.rank": "the front door of the live ranker: all that a request may say",
-    "AsyncRanker.given_order": "as rank",
+    "for_list": "as rank",
     "Client.rank": "as rank",
     "count_log": "as simulate, for what is read of a log",
     "interact": "numba takes longer to unpack a tuple than for a short run",

@@ -85,15 +85,34 @@ def test_whoever_leaves_before_the_answer_breaks_nothing(service, connect, monke
 
     monkeypatch.setattr(service.service, "answer", late)
     monkeypatch.setattr(protocol.Connection, "_serve", watched)
-    raw = connect(WHOLE)
-    until(lambda: service.server.connections.answering)
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    raw.close()  # with a reset, so that the service knows at once
-    until(lambda: not service.server.connections.open)
+    leave(service, connect(b"GET /v1/queries HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     left.set()
     until(lambda: ended)
     assert ended == [[None]]
     assert service.get("/livez").status == 200
+
+
+def leave(service, raw) -> None:
+    """Go while the answer is waited for, so that the service knows at once."""
+    until(lambda: service.server.connections.answering)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    raw.close()
+    until(lambda: not service.server.connections.open)
+
+
+def test_whoever_leaves_before_a_list_breaks_nothing(service, connect, monkeypatch):
+    ranker, asked = service.service.api.ranker, []
+    begin = ranker.begin
+    monkeypatch.setattr(ranker, "begin", lambda *given: asked.append(given))
+    leave(service, connect(WHOLE))
+    failures = []
+    loop = service.server.connections.loop
+    loop.set_exception_handler(lambda loop, context: failures.append(context))
+    loop.call_soon_threadsafe(begin, *asked[0])
+    until(lambda: asked[0][1].done())
+    monkeypatch.undo()
+    assert service.get("/livez").status == 200
+    assert not failures
 
 
 def test_headers_without_end(service, connect):

@@ -1,17 +1,18 @@
 """The ranker for asyncio."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from clickbandit.live.answers import Operation, resolve
+from clickbandit.live.engine import Engine
 from clickbandit.live.methods import RankerMethods
-from clickbandit.live.requests import Request, new_id, rank_request, with_scores
+from clickbandit.live.requests import RankRequest, Request
 from clickbandit.live.settings import RankerSettings, by_keywords
 from clickbandit.live.stores.contract import Part, Store
-from clickbandit.live.values import Shown
+from clickbandit.live.values import Closed, Shown
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class AsyncRanker(RankerMethods):
     @by_keywords(RankerSettings)
     def __init__(self, store: str | Store, settings: RankerSettings) -> None:
         super().__init__(store, settings)
-        self._sinks: dict[asyncio.AbstractEventLoop, _LoopSink] = {}
+        self._asked: dict[asyncio.AbstractEventLoop, _Asked] = {}
 
     def settle_part(self, part: Part) -> None:
         """Leave what is due of other queries to others, who share the store."""
@@ -42,31 +43,27 @@ class AsyncRanker(RankerMethods):
             "max_learner_bytes": settings.memory * 2**20,
         }
 
-    def given_order(
-        self,
-        query: str,
-        items: Sequence[str],
-        *,
-        positions: int | None = None,
-        id: str | None = None,
-        pinned: Mapping[str, int] | None = None,
-        excluded: Collection[str] = (),
-        user: str | None = None,
-        scores: Sequence[float] | None = None,
-    ) -> Shown:
+    def given_order(self, request: RankRequest) -> Shown:
         """What `rank` gives when the store fails, at once."""
-        request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
-        request = with_scores(request, scores)
-        return self._engine.given_order(request)
+        shown = self._engine.given_order(request)
+        self._engine.counts.add([shown])
+        return shown
 
     async def _do(self, request: Request) -> Any:
-        loop = asyncio.get_running_loop()
-        sink = self._sinks.get(loop)
-        if sink is None:
-            sink = self._sinks[loop] = _LoopSink(loop)
-        future = loop.create_future()
-        self._engine.submit(Operation(request, future, sink))
+        future = asyncio.get_running_loop().create_future()
+        self.begin(request, future)
         return await future
+
+    def begin(self, request: Request, waiting: Any) -> None:
+        """Have the engine do something; in an event loop, where `waiting` then gets the result as a future does.
+
+        All that is asked in one turn of the loop is handed over at its end, at once.
+        """
+        loop = asyncio.get_running_loop()
+        asked = self._asked.get(loop)
+        if asked is None:
+            asked = self._asked[loop] = _Asked(loop, self._engine)
+        asked.add(request, waiting)
 
     async def _wait(self, future: "Future[T]") -> T:
         return await asyncio.wrap_future(future)
@@ -83,11 +80,26 @@ class AsyncRanker(RankerMethods):
         await self.close()
 
 
-class _LoopSink:
-    """Hands the answers of a batch to an event loop, all at once."""
+class _Asked:
+    """What is asked in one event loop: handed over together, and the answers of a batch come back together."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
         self._loop = loop
+        self._engine = engine
+        self._operations: list[Operation] = []
+        self._sink = self._deliver  # one object, by which answers are sorted
 
-    def __call__(self, pairs: list[tuple[Any, Any]]) -> None:
+    def add(self, request: Request, waiting: Any) -> None:
+        if not self._operations:
+            self._loop.call_soon(self._hand_over)
+        self._operations.append(Operation(request, waiting, self._sink))
+
+    def _hand_over(self) -> None:
+        operations, self._operations = self._operations, []
+        try:
+            self._engine.submit(operations)
+        except Closed as error:
+            resolve([(operation.future, error) for operation in operations])
+
+    def _deliver(self, pairs: list[tuple[Any, Any]]) -> None:
         self._loop.call_soon_threadsafe(resolve, pairs)

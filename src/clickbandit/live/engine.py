@@ -11,9 +11,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import compress
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from clickbandit.errors import InputError
@@ -44,6 +44,8 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
+_GATHER = 0.002
+"""Seconds after a batch of several in which others may join the next: a commit costs as much however many are in it."""
 _IDLE = 0.5
 """Seconds between two looks at what is due when there is nothing else to do."""
 _PRUNE_ROWS = 1000
@@ -83,7 +85,10 @@ class Engine:
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
         self.learners = Learners(store, algorithms, settings)
         self.part = Part()  # of the queries, which is settled here
-        self._queue: SimpleQueue[Operation | None] = SimpleQueue()
+        self._queue: deque[Operation] = deque()
+        self._asked = threading.Event()
+        """Whether there may be something in it, or it is time to close."""
+        self._gather_until = 0.0
         self._more_due = False
         self._full = False
         """Whether there were as many queries as there may be."""
@@ -115,31 +120,28 @@ class Engine:
 
     # --- from any thread ------------------------------------------------------------------------------------
 
-    def submit(self, operation: Operation) -> None:
-        """Have something done."""
+    def submit(self, operations: Sequence[Operation]) -> None:
+        """Have some things done."""
         down = self._down
-        if self._queue.qsize() >= MAX_WAITING:
-            down = StoreError("too many operations are waiting")
-        if down is not None and not self._closing:
-            refusal = self._refusal(operation.request, down)
-            self.counts.add([refusal])
-            deliver([operation], [refusal])
-            return
+        room = max(MAX_WAITING - len(self._queue), 0) if down is None else 0
+        if len(operations) > room and not self._closing:
+            self._do_without(operations[room:], down or StoreError("too many operations are waiting"))
+            operations = operations[:room]
         with self._gate:
             if self._closing:
                 raise Closed("the ranker is closed")
-            self._queue.put(operation)
+            self._queue.extend(operations)
+            self._asked.set()
 
     @property
     def waiting(self) -> int:
-        return self._queue.qsize()
+        return len(self._queue)
 
     def close(self) -> None:
         """Do what was asked so far, and stop."""
         with self._gate:
-            if not self._closing:
-                self._closing = True
-                self._queue.put(None)
+            self._closing = True
+            self._asked.set()
         self._thread.join()
         self._stopped.set()
         self._watchman.join()
@@ -198,20 +200,24 @@ class Engine:
 
     def _take(self, wait: float) -> tuple[list[Operation], bool]:
         """What waits, but not too much of it; and whether more may come."""
+        if not self._queue:
+            self._asked.wait(wait)
+        gathering = self._gather_until - time.monotonic()
+        if gathering > 0 and not self._closing:
+            time.sleep(gathering)
+        closing = self._closing  # nothing is added after this
+        self._asked.clear()
         operations: list[Operation] = []
         events = 0
-        try:
-            operation = self._queue.get(timeout=wait)
-            while operation is not None:
+        with suppress(IndexError):
+            while len(operations) < _MAX_OPERATIONS and events < _MAX_EVENTS:
+                operation = self._queue.popleft()
                 operations.append(operation)
                 if isinstance(operation.request, Clicks):
                     events += len(operation.request.events)
-                if len(operations) >= _MAX_OPERATIONS or events >= _MAX_EVENTS:
-                    return operations, True
-                operation = self._queue.get_nowait()
-            return operations, False
-        except Empty:
-            return operations, True
+        if closing:
+            self._asked.set()
+        return operations, not closing or bool(self._queue)
 
     def _serve(self, operations: list[Operation]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -224,14 +230,15 @@ class Engine:
                 return
             if self._more_due:
                 flushes = [isinstance(operation.request, FlushRequest) for operation in operations]
-                for operation in compress(operations, flushes):
-                    self._queue.put(operation)
+                self._queue.extend(compress(operations, flushes))
                 others = [not flush for flush in flushes]
                 operations, results = list(compress(operations, others)), list(compress(results, others))
             self._down = None  # should the watchman have thought otherwise
             self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
+            if len(operations) > 1:
+                self._gather_until = time.monotonic() + _GATHER
             return
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
@@ -292,7 +299,7 @@ class Engine:
             raise
         except LimitReached as error:
             self._full = True
-            return self._given_order(request) if isinstance(request, RankRequest) else error
+            return self.given_order(request) if isinstance(request, RankRequest) else error
         except InputError as error:
             return error
         except LearnerError as error:
@@ -345,18 +352,13 @@ class Engine:
                 if isinstance(operation.request, RankRequest):
                     self._given_up.append(operation.request.id)
                     waiting.append(operation)
-            left: list[Operation | None] = []
-            for _ in range(self._queue.qsize()):
-                try:
-                    queued = self._queue.get_nowait()
-                except Empty:
-                    break
-                if queued is not None and isinstance(queued.request, RankRequest):
-                    waiting.append(queued)
-                else:
-                    left.append(queued)
-            for other in left:
-                self._queue.put(other)
+            with suppress(IndexError):
+                for _ in range(len(self._queue)):
+                    queued = self._queue.popleft()
+                    if isinstance(queued.request, RankRequest):
+                        waiting.append(queued)
+                    else:
+                        self._queue.append(queued)
             self._down = StoreError("the store does not answer")
             if waiting:
                 self._refuse(waiting, self._down)
@@ -372,22 +374,20 @@ class Engine:
     def _refuse(self, operations: list[Operation], error: StoreError) -> None:
         log.error("a batch of %d operations failed: %s", len(operations), error)
         self.counts.failures += 1
+        self._do_without(operations, error)
+
+    def _do_without(self, operations: Sequence[Operation], error: StoreError) -> None:
+        """Answer without the store."""
         results = [self._refusal(operation.request, error) for operation in operations]
         self.counts.add(results)
         deliver(operations, results)
 
-    def given_order(self, request: RankRequest) -> Shown:
-        """A list without the store, from any thread."""
-        shown = self._given_order(request)
-        self.counts.add([shown])
-        return shown
-
     def _refusal(self, request: Request, error: StoreError) -> Any:
         """What to say when nothing was done: to those who want a list, the order given."""
-        return self._given_order(request) if isinstance(request, RankRequest) else error
+        return self.given_order(request) if isinstance(request, RankRequest) else error
 
-    def _given_order(self, request: RankRequest) -> Shown:
-        """It has an id of its own, for under the one that was given another list may be stored."""
+    def given_order(self, request: RankRequest) -> Shown:
+        """A list without the store. It has an id of its own, for under the one that was given another may be stored."""
         shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
         return Shown(
             new_id(self._now / 1000),

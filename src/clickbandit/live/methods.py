@@ -12,12 +12,12 @@ from typing import Any, TypeVar, cast, get_args
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Operation, resolve
+from clickbandit.live.asking import for_events, for_list
 from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.comparison import certainty, freezing, holdouts
 from clickbandit.live.engine import Engine
 from clickbandit.live.export import archived
 from clickbandit.live.requests import (
-    Clicks,
     DeleteRequest,
     DetailRequest,
     FlushRequest,
@@ -34,11 +34,7 @@ from clickbandit.live.requests import (
     check_horizon,
     check_name,
     check_positions,
-    click_request,
-    new_id,
     parse_duration,
-    rank_request,
-    with_scores,
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores import open_store
@@ -67,8 +63,6 @@ from clickbandit.live.views import summary
 from clickbandit.live.views import time as time_view
 from clickbandit.policies.base import Policy
 
-MAX_EVENTS = 10_000
-"""Events in one call."""
 MAX_PAGE = 1000
 """Queries on one page."""
 _MAX_SCANNED = 20_000
@@ -141,10 +135,17 @@ class RankerMethods(ABC):
         for `forget`. `scores`, one for each item, are what a query starts from, calibrated over all queries, when this
         is its first request; without them the `prior` of the ranker is.
         """
-        request = rank_request(query, items, positions, id, pinned, excluded, new_id(self._clock()))
-        request = with_scores(request, scores)
-        if user is not None:
-            request = request._replace(user=check_name(user, "user"))
+        request = for_list(
+            self._clock(),
+            query,
+            items,
+            positions=positions,
+            id=id,
+            pinned=pinned,
+            excluded=excluded,
+            user=user,
+            scores=scores,
+        )
         return cast(Shown, await self._do(request))
 
     async def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
@@ -153,9 +154,7 @@ class RankerMethods(ABC):
 
     async def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
         """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
-        if len(events) > MAX_EVENTS:
-            raise InputError(f"at most {MAX_EVENTS:,} events can be given at once, found {len(events):,}")
-        return cast(list[Verdict], await self._do(Clicks(tuple(map(click_request, events)))))
+        return cast(list[Verdict], await self._do(for_events(events)))
 
     async def settle(self, id: str) -> Settlement:
         """No more clicks of this impression will come: learn from those that did."""
@@ -293,7 +292,7 @@ class RankerMethods(ABC):
     def _submit(self, request: Request) -> "Future[Any]":
         """Have the engine do something, for a thread that waits."""
         future: Future[Any] = Future()
-        self._engine.submit(Operation(request, future, resolve))
+        self._engine.submit([Operation(request, future, resolve)])
         return future
 
     def _submit_read(self, function: Callable[[Reader], T]) -> "Future[T]":

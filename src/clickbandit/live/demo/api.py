@@ -9,7 +9,8 @@ from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.crowd import Arm, Crowd
 from clickbandit.live.demo.messages import DemoList, DemoRow, DemoSettings, DemoState
 from clickbandit.live.demo.queries import POSITIONS, QUERIES
-from clickbandit.live.http.endpoints import Api, endpoint
+from clickbandit.live.http.endpoint import endpoint
+from clickbandit.live.http.endpoints import Api
 from clickbandit.live.http.messages import StreamParameters
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.stream import Streams

@@ -5,15 +5,16 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any
 
 import msgspec
 
 from clickbandit.errors import InputError
+from clickbandit.live.asking import for_events, for_list
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
+from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import (
     EventsAnswer,
@@ -34,10 +35,10 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
-from clickbandit.live.http.peers import FIGURES, RANK, Away, Peers
+from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
-from clickbandit.live.requests import new_id
+from clickbandit.live.requests import RankRequest, new_id
 from clickbandit.live.values import (
     Preview,
     QueryDetail,
@@ -48,80 +49,15 @@ from clickbandit.live.values import (
     Shown,
     Stats,
     StoreError,
+    Verdict,
 )
 
 _PATIENCE = 2.0
 """Seconds that the store may take to say that it is there."""
-
-
-JSON = "application/json"
 _ARROW = "application/vnd.apache.arrow.stream"
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(RankBody).decode
-
-
-class Typed(bytes):
-    """An answer of another content type than its endpoint has."""
-
-    content_type: bytes
-
-    def __new__(cls, body: bytes, content_type: bytes) -> "Typed":
-        made = super().__new__(cls, body)
-        made.content_type = content_type
-        return made
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One of them."""
-
-    method: str
-    path: str
-    """With the names of its parameters in braces."""
-    errors: tuple[int, ...]
-    """Statuses beyond those that every such endpoint may answer with."""
-    open: bool
-    """Whether it needs no key and has no limits."""
-    decode: Callable[[bytes], Any] | None
-    """Reads the body, if that takes more than its type."""
-    content_type: str
-    """Of the answer."""
-    other_type: str | None
-    """Of the answer, if it may have another."""
-    handler: Callable[..., Awaitable[Any]]
-    scope: str
-    """What a key must be allowed."""
-
-    @property
-    def takes(self) -> dict[str, Any]:
-        """The types of its arguments by name (those in the path, `body` or `parameters`), and of what it returns."""
-        return get_type_hints(self.handler)
-
-
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
-
-
-def endpoint(
-    method: str,
-    path: str,
-    *errors: int,
-    open: bool = False,
-    decode: Callable[[bytes], Any] | None = None,
-    content_type: str = JSON,
-    other_type: str | None = None,
-    scope: str | None = None,
-) -> Callable[[Handler], Handler]:
-    """Make a method of `Api` one."""
-
-    def mark(handler: Handler) -> Handler:
-        needed = scope or ("read" if method == "GET" else "admin")
-        handler.endpoint = Endpoint(  # type: ignore[attr-defined]
-            method, path, errors, open, decode, content_type, other_type, handler, needed
-        )
-        return handler
-
-    return mark
 
 
 # --- the endpoints ------------------------------------------------------------------------------------------
@@ -157,13 +93,15 @@ class Api:
     # --- lists and clicks -----------------------------------------------------------------------------------
 
     @endpoint("POST", "/v1/rank", 403, 409, scope="rank")
-    async def rank(self, body: RankBody) -> RankAnswer:
+    def rank(self, body: RankBody) -> Asked[RankAnswer]:
         """Make a list to show."""
         owner = None if self.peers is None else self.peers.of(body.query)
-        if owner is not None:
-            body.id = body.id or new_id(time.time())  # so that it is one list, whoever makes it in the end
-            with suppress(Away):
-                return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
+        return Quick(_operation(body), self._listed) if owner is None else self._rank_by(owner, body)
+
+    async def _rank_by(self, owner: Peer, body: RankBody) -> RankAnswer:
+        body.id = body.id or new_id(time.time())  # so that it is one list, whoever makes it in the end
+        with suppress(Away):
+            return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
         return await self._rank(body)
 
     async def _rank(self, body: RankBody) -> RankAnswer:
@@ -174,16 +112,18 @@ class Api:
 
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""
-        return self._listed(self.ranker.given_order(body.query, body.items, **_wishes(body)))
+        return self._listed(self.ranker.given_order(_operation(body)))
 
     def _listed(self, shown: Shown) -> RankAnswer:
         self.metrics.listed(shown)
         return ranked(shown)
 
     @endpoint("POST", "/v1/events", decode=read_events, scope="write")
-    async def events(self, body: EventsBody) -> EventsAnswer:
+    def events(self, body: EventsBody) -> Asked[EventsAnswer]:
         """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
-        verdicts = await self.ranker.events(body)  # type: ignore[arg-type]
+        return Quick(for_events(body), self._judged)  # type: ignore[arg-type]
+
+    def _judged(self, verdicts: list[Verdict]) -> EventsAnswer:
         self.metrics.judged(verdicts)
         return judged(verdicts)
 
@@ -378,6 +318,10 @@ class Api:
 def _check_policy(policy: str | None) -> None:
     if policy is not None and ".py" in policy:
         raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
+
+
+def _operation(body: RankBody) -> RankRequest:
+    return for_list(time.time(), body.query, body.items, **_wishes(body))
 
 
 def _wishes(body: RankBody) -> dict[str, Any]:

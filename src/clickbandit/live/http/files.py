@@ -41,7 +41,6 @@ def _file(name: str, text: str) -> File:
     body = text.encode()
     headers = [
         (b"content-type", _KINDS[name.rpartition(".")[2]]),
-        (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-cache"),
         (b"content-security-policy", _POLICY),
         (b"referrer-policy", b"no-referrer"),

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_waiting: list[bytes] = []
+"""Lines that are to be written."""
 
 
 class JsonHandler(logging.Handler):
@@ -26,14 +28,27 @@ class JsonHandler(logging.Handler):
 
 
 def write(level: str, **fields: Any) -> None:
-    """One line."""
+    """One line, at once."""
+    add(level, fields)
+    write_all()
+
+
+def add(level: str, fields: dict[str, Any]) -> None:
+    """One line, to be written with others by `write_all`."""
     line = {"time": datetime.now(UTC), "level": level, **fields}
     try:
         written = _encode(line)
     except UnicodeEncodeError:
         written = _encode({name: _encodable(value) for name, value in line.items()})
+    _waiting.append(written + b"\n")
+
+
+def write_all() -> None:
+    """All lines that there are, from any thread."""
+    lines = _waiting[:]
+    del _waiting[: len(lines)]
     stream: BinaryIO = sys.stderr.buffer
-    stream.write(written + b"\n")
+    stream.write(b"".join(lines))
     stream.flush()
 
 

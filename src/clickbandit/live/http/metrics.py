@@ -2,6 +2,7 @@
 
 import collections
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import get_args
 
@@ -88,8 +89,14 @@ class Metrics:
         self._events = Counter(
             "clickbandit_events_total", "Events, by verdict", ["verdict"], registry=self._registry
         )
-        self._by_source = {source: self._lists.labels(source) for source in get_args(Source)}
-        self._by_verdict = {verdict: self._events.labels(verdict) for verdict in get_args(EventVerdict)}
+        for source in get_args(Source):
+            self._lists.labels(source)
+        for verdict in get_args(EventVerdict):
+            self._events.labels(verdict)
+        self._answered: dict[tuple[str, int], list[float]] = collections.defaultdict(list)
+        """What `gather` has not taken yet: by endpoint and status how long each request took, and so on."""
+        self._listed: collections.Counter[Source] = collections.Counter()
+        self._judged: collections.Counter[EventVerdict] = collections.Counter()
         self._recent: dict[str, collections.deque[float]] = {}
         self._statuses: collections.Counter[int] = collections.Counter()
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
@@ -97,17 +104,28 @@ class Metrics:
             ProcessCollector(registry=self._registry)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        children = self._children.get((endpoint, status))
-        if children is None:
-            children = self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint)
-            self._children[endpoint, status] = children
-        children[0].inc()
-        children[1].observe(seconds)
-        self._statuses[status // 100] += 1
-        recent = self._recent.get(endpoint)
-        if recent is None:
-            recent = self._recent[endpoint] = collections.deque(maxlen=RECENT)
-        recent.append(seconds)
+        self._answered[endpoint, status].append(seconds)
+
+    def gather(self) -> None:
+        """Put what was counted where it is read, by other workers too."""
+        for (endpoint, status), times in self._answered.items():
+            children = self._children.get((endpoint, status))
+            if children is None:
+                children = self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint)
+                self._children[endpoint, status] = children
+            children[0].inc(len(times))
+            observed = children[1]  # which has no way to observe many at once
+            for bucket, n in collections.Counter(bisect_left(_SECONDS, seconds) for seconds in times).items():
+                observed._buckets[bucket].inc(n)
+            observed._sum.inc(sum(times))
+            self._statuses[status // 100] += len(times)
+            self._recent.setdefault(endpoint, collections.deque(maxlen=RECENT)).extend(times)
+        for source, n in self._listed.items():
+            self._lists.labels(source).inc(n)
+        for verdict, n in self._judged.items():
+            self._events.labels(verdict).inc(n)
+        for counted in (self._answered, self._listed, self._judged):
+            counted.clear()
 
     def opened(self, endpoint: str) -> None:
         """A stream: what it takes to begin says nothing about the others."""
@@ -115,21 +133,24 @@ class Metrics:
 
     def answers(self) -> tuple[int, int, int]:
         """Requests answered by this process, of these refused, and failed."""
+        self.gather()
         return self._statuses.total(), self._statuses[4], self._statuses[5]
 
     def times(self) -> dict[str, list[float]]:
         """By endpoint, how long the last requests took."""
+        self.gather()
         return {endpoint: list(recent) for endpoint, recent in self._recent.items()}
 
     def listed(self, shown: Shown) -> None:
-        self._by_source[shown.source].inc()
+        self._listed[shown.source] += 1
 
     def judged(self, verdicts: Iterable[Verdict]) -> None:
-        for verdict, count in collections.Counter(verdict.verdict for verdict in verdicts).items():
-            self._by_verdict[verdict].inc(count)
+        for verdict in verdicts:
+            self._judged[verdict.verdict] += 1
 
     def text(self, stats: Stats | None, limits: Mapping[str, float]) -> bytes:
         """Everything, with what the store says unless it says nothing, and what there may be of it."""
+        self.gather()
         registry = self._registry
         if SHARED in os.environ:
             registry = CollectorRegistry()

@@ -12,7 +12,7 @@ import msgspec
 
 from clickbandit.live import values
 from clickbandit.live.http import ubi
-from clickbandit.live.http.endpoints import JSON, Endpoint
+from clickbandit.live.http.endpoint import JSON, Endpoint
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.messages import EventBody, Impression, Problem, Query, User
 

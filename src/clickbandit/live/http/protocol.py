@@ -11,7 +11,7 @@ from typing import Any
 
 import httptools
 
-from clickbandit.live.http.reading import MAX_BYTES, Headers, Request
+from clickbandit.live.http.reading import HEADERS, MAX_BYTES, Headers, Request
 from clickbandit.live.http.refusals import Refused
 from clickbandit.live.http.service import Response, Service
 from clickbandit.live.http.stream import Stream
@@ -94,7 +94,8 @@ class Connection(asyncio.Protocol):
         self._head = 0
         """Bytes of the request at hand before its body is begun."""
         self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers = Headers()
+        self._n_headers = 0
         self._request: Request | None = None
         """Whose headers are there, while its body is awaited."""
         self._body: list[bytes] = []
@@ -103,16 +104,15 @@ class Connection(asyncio.Protocol):
         self._discarded = -1
         """Bytes read since the request was refused; -1 while it is not."""
         self._queue: deque[Request] = deque()
+        self._paused = False
+        """Whether nothing is read until there are fewer."""
         self._broken = False
         """Whether nothing that comes can be read any more."""
         self._task: asyncio.Task[None] | None = None
+        self.answering = False
         self._writable = asyncio.Event()
         self._writable.set()
         self.deadline = math.inf
-
-    @property
-    def answering(self) -> bool:
-        return self._task is not None
 
     # --- what happens to the connection ---------------------------------------------------------------------
 
@@ -181,26 +181,28 @@ class Connection(asyncio.Protocol):
     # --- from bytes to requests -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._url, self._headers = b"", []
+        self._url, self._headers, self._n_headers = b"", Headers(), 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self._headers) < MAX_HEADERS:
-            self._headers.append((name.lower(), value))
+        self._n_headers += 1
+        attribute = HEADERS.get(name.lower())
+        if attribute is not None and self._n_headers <= MAX_HEADERS:
+            setattr(self._headers, attribute, value)
 
     def on_headers_complete(self) -> None:
         path, _, query_string = self._url.partition(b"?")
         method = self._parser.get_method().decode("ascii")
-        request = self._request = Request(method, path, query_string, Headers(self._headers))
+        request = self._request = Request(method, path, query_string, self._headers)
         self._head = 0
         self._set_deadline(BODY_SECONDS)
         refused = self._all.service.admit(request)
         if refused is not None and request.headers.has_body:
             self._answer(request, refused, close=True)
             self._discarded = 0
-        elif request.headers.expect.lower() == b"100-continue":
+        elif request.headers.expect and request.headers.expect.lower() == b"100-continue":
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
@@ -223,13 +225,14 @@ class Connection(asyncio.Protocol):
         if self._discarded >= 0 or request is None:
             self.drop()
             return
-        request.body = b"".join(self._body)
+        request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         request.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._forget_body()
         self._queue.append(request)
-        if self._task is None:
+        if not self.answering:
             self._next()
         elif len(self._queue) > 1:  # whoever does not wait for answers must
+            self._paused = True
             self.transport.pause_reading()
 
     # --- from answers to bytes ------------------------------------------------------------------------------
@@ -240,23 +243,49 @@ class Connection(asyncio.Protocol):
             if self._all.open.pop(self, self) is None:
                 self._all.open[self] = None  # to the end
             self.deadline = math.inf
-            self._task = self._all.loop.create_task(self._serve(self._queue.popleft()))
-            if not self._queue and not self._broken:
+            self.answering = True
+            request = self._queue.popleft()
+            if self._paused and not self._queue and not self._broken:
+                self._paused = False
                 self.transport.resume_reading()
+            if not self._all.service.begin(request, self._reply):
+                self._task = self._all.loop.create_task(self._serve(request))
             return
+        self.answering = False
         self._task = None
         self._set_deadline(IDLE_SECONDS)
 
     async def _serve(self, request: Request) -> None:
         response = await self._all.service.answer(request)
-        close = not request.keep_alive or self._all.stopping or (self._broken and not self._queue)
         if isinstance(response.body, Stream):
             await self._send_stream(response, response.body)
-            close = True
+            self._end(close=True)
         else:
+            close = self._closes(request)
             self._answer(request, response, close=close)
             await self._writable.wait()
+            self._end(close)
+
+    def _reply(self, request: Request, response: Response) -> None:
+        """Send the answer to a request that had no task."""
+        close = self._closes(request)
+        self._answer(request, response, close=close)
+        if self._writable.is_set():
+            self._end(close)
+        else:
+            self._task = self._all.loop.create_task(self._end_when_read(close))
+
+    async def _end_when_read(self, close: bool) -> None:
+        await self._writable.wait()
+        self._end(close)
+
+    def _closes(self, request: Request) -> bool:
+        return not request.keep_alive or self._all.stopping or (self._broken and not self._queue)
+
+    def _end(self, close: bool) -> None:
+        """Go on after an answer."""
         if close or self.transport.is_closing():
+            self.answering = False
             self._task = None
             self.drop()
         else:
@@ -265,8 +294,8 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Request | None, response: Response, *, close: bool) -> None:
         body = response.body
         assert isinstance(body, bytes)
-        length = (b"content-length", str(len(body)).encode())
-        head = self._head_of(response, length, *([(b"connection", b"close")] if close else []))
+        more = b"content-length: %d\r\nconnection: close\r\n" if close else b"content-length: %d\r\n"
+        head = self._head_of(response, more % len(body))
         self._write(head if request is not None and request.method == "HEAD" else head + body)
 
     def _write(self, data: bytes) -> None:
@@ -274,14 +303,12 @@ class Connection(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(data)
 
-    def _head_of(self, response: Response, *more: tuple[bytes, bytes]) -> bytes:
-        lines = [b"%b: %b\r\n" % pair for pair in (*response.headers, *more)]
-        return b"".join([_STATUS[response.status], self._all.date, *lines, b"\r\n"])
+    def _head_of(self, response: Response, more: bytes) -> bytes:
+        return b"%b%b%b%b\r\n" % (_STATUS[response.status], self._all.date, response.headers, more)
 
     async def _send_stream(self, response: Response, stream: Stream) -> None:
         """Send messages until there are no more, or nobody reads them."""
-        chunked = (b"transfer-encoding", b"chunked")
-        self._write(self._head_of(response, chunked, (b"connection", b"close")))
+        self._write(self._head_of(response, b"transfer-encoding: chunked\r\nconnection: close\r\n"))
         async with aclosing(stream.messages) as messages:
             async for message in messages:
                 await self._writable.wait()

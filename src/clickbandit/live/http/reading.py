@@ -2,6 +2,7 @@
 
 import re
 import time
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -20,20 +21,16 @@ class Headers:
 
     __slots__ = ("authorization", "encoding", "expect", "host", "kind", "length", "origin", "request_id")
 
-    def __init__(self, pairs: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self) -> None:
         self.authorization = self.host = self.kind = self.length = self.origin = self.request_id = b""
         self.encoding = self.expect = b""
-        for name, value in pairs:
-            attribute = _ATTRIBUTES.get(name)
-            if attribute is not None:
-                setattr(self, attribute, value)
 
     @property
     def has_body(self) -> bool:
         return bool(self.encoding) or self.length.strip(b"0") != b""
 
 
-_ATTRIBUTES = {
+HEADERS = {
     b"authorization": "authorization",
     b"content-length": "length",
     b"content-type": "kind",
@@ -43,12 +40,14 @@ _ATTRIBUTES = {
     b"transfer-encoding": "encoding",
     b"x-request-id": "request_id",
 }
+"""Their names, and those of the attributes."""
 
 
 class Request:
     """One request, and what the service finds out about it."""
 
     __slots__ = (
+        "asked",
         "body",
         "given_order",
         "headers",
@@ -79,6 +78,8 @@ class Request:
         self.owner: str | None = None
         self.given_order = False
         """Whether it is too much, and a list is to be made without the ranker."""
+        self.asked: Any = None
+        """What its endpoint gave, if that was asked and is to be awaited."""
         self.refused: Any = None
         """The answer, if there is one before it is asked."""
 
@@ -120,11 +121,15 @@ def too_large() -> Refused:
 def check_browser(headers: Headers) -> None:
     """Without keys a page that someone here looks at must not be able to ask: neither from its own origin, nor by a
     name of its own that it makes mean this machine."""
-    host = headers.host.decode("latin-1")
-    name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-    if host and not is_loopback(name):
+    if not _is_here(headers.host):
         raise Refused(
             403, "without API keys only this machine is served, under the name localhost or its address"
         )
     if headers.origin and headers.origin.partition(b"://")[2] != headers.host:
         raise Refused(403, "without API keys no web page of another origin is served")
+
+
+@lru_cache(1000)
+def _is_here(given: bytes) -> bool:
+    host = given.decode("latin-1")
+    return not host or is_loopback(host.rpartition(":")[0] if re.search(r":\d+$", host) else host)

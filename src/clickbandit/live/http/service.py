@@ -5,14 +5,16 @@ Every request takes the same way, so that keys, limits, metrics and logs are in 
 encoded slash; and they take time (docs/decisions/0010-service.md).
 """
 
+import asyncio
 import itertools
 import math
 import os
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +23,8 @@ from clickbandit.errors import InputError
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log
 from clickbandit.live.http.auth import Keys, KeysFile, Rates
-from clickbandit.live.http.endpoints import JSON, Api, Endpoint
+from clickbandit.live.http.endpoint import JSON, Endpoint, Quick
+from clickbandit.live.http.endpoints import Api
 from clickbandit.live.http.files import page_files
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.openapi import document
@@ -47,11 +50,16 @@ _REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
 
 _encode = msgspec.json.Encoder().encode
 
+Reply = Callable[[Request, "Response"], None]
+
 
 class _Route(NamedTuple):
     """An endpoint, ready to be called."""
 
     endpoint: Endpoint
+    handler: Callable[..., Any]
+    quick: bool
+    """Whether that may give `Quick`."""
     decode: Callable[[bytes], Any] | None
     """Its body."""
     parameters: Any
@@ -65,8 +73,40 @@ class Response(NamedTuple):
     """An answer."""
 
     status: int
-    headers: Sequence[tuple[bytes, bytes]]
+    headers: bytes
+    """Lines."""
     body: bytes | Stream
+
+
+class _Waiting:
+    """A quick request while the ranker does what it asks for: gets the result as a future does."""
+
+    __slots__ = ("_answer", "_reply", "_request", "_service", "_waits")
+
+    def __init__(
+        self, service: "Service", request: Request, answer: Callable[[Any], Any], reply: "Reply"
+    ) -> None:
+        self._service = service
+        self._request = request
+        self._answer = answer
+        self._reply = reply
+        self._waits = True
+
+    def done(self) -> bool:
+        return not self._waits
+
+    def set_result(self, result: Any) -> None:
+        try:
+            response = self._service.answered(self._request, self._answer(result))
+        except Exception as error:
+            self.set_exception(error)
+        else:
+            self._waits = False
+            self._reply(self._request, response)
+
+    def set_exception(self, error: Exception) -> None:
+        self._waits = False
+        self._reply(self._request, self._service.failed(self._request, error))
 
 
 class Service:
@@ -94,6 +134,7 @@ class Service:
         self._guard_browsers = only_loopback and not self._keys
         self._log_requests = log_requests
         self._log_queries = log_queries
+        self._noted = False
         self._running = 0
         self._boot = os.urandom(6).hex()
         self._numbers = itertools.count(1)
@@ -112,7 +153,15 @@ class Service:
             decode = msgspec.json.Decoder(body).decode
             if not any(field.required for field in msgspec.structs.fields(body)):
                 empty = body()
-        route = _Route(endpoint, decode, takes.get("parameters"), empty, endpoint.content_type.encode())
+        route = _Route(
+            endpoint,
+            partial(endpoint.handler, self.api),
+            not iscoroutinefunction(endpoint.handler),
+            decode,
+            takes.get("parameters"),
+            empty,
+            endpoint.content_type.encode(),
+        )
         segments = [None if part.startswith("{") else part.encode() for part in endpoint.path.split("/")]
         if None not in segments:
             self._fixed.setdefault(endpoint.path.encode(), {})[endpoint.method] = route
@@ -169,25 +218,49 @@ class Service:
             return request.refused  # type: ignore[no-any-return]
         file = self._files.get(request.path)
         if file is not None and request.route is None:
-            return Response(200, file.headers, file.body)
+            return Response(200, _lines(file.headers), file.body)
         self._running += 1
         try:
-            answer = await self._ask(request)
+            asked = request.asked if request.asked is not None else self._ask(request)
+            return self.answered(request, await asked)
         except Exception as error:
-            return self._problem(request, error)
-        finally:
-            self._running -= 1
-        content_type = getattr(answer, "content_type", request.route.content_type)
+            return self.failed(request, error)
+
+    def begin(self, request: Request, reply: "Reply") -> bool:
+        """Answer a request that is whole without waiting for it here, if it is one of those that are quick."""
+        if request.route is None or not request.route.quick or request.refused is not None:
+            return False
+        try:
+            asked = self._ask(request)
+            if not isinstance(asked, Quick):
+                request.asked = asked
+                return False
+            self._running += 1
+            self.api.ranker.begin(asked.request, _Waiting(self, request, asked.answer, reply))
+        except Exception as error:  # not before this returns, for another may be next
+            asyncio.get_running_loop().call_soon(reply, request, self._problem(request, error))
+        return True
+
+    def answered(self, request: Request, answer: Any) -> "Response":
+        """What an endpoint gave, as it is sent."""
         if isinstance(answer, Stream):
             self.metrics.opened(request.route.endpoint.path)
-            unbuffered = (
-                b"x-accel-buffering",
-                b"no",
-            )  # else proxies would keep messages until there are many
-            return Response(200, [*_headers(content_type, request.request_id), unbuffered], answer)
-        body = answer if isinstance(answer, bytes) else _encode(answer)
-        self._note(request, 200)
-        return Response(200, _headers(content_type, request.request_id), body)
+            headers = _headers(request.route.content_type, request.request_id)
+            # else proxies would keep messages until there are many
+            response = Response(200, headers + b"x-accel-buffering: no\r\n", answer)
+        elif isinstance(answer, bytes):
+            content_type = getattr(answer, "content_type", request.route.content_type)
+            response = Response(200, _headers(content_type, request.request_id), answer)
+        else:
+            response = Response(200, _headers(_JSON, request.request_id), _encode(answer))
+        if not isinstance(answer, Stream):
+            self._note(request, 200)
+        self._running -= 1
+        return response
+
+    def failed(self, request: Request, error: Exception) -> "Response":
+        self._running -= 1
+        return self._problem(request, error)
 
     def refuse(self, refused: Refused) -> "Response":
         """Answer what is no request."""
@@ -203,7 +276,7 @@ class Service:
             trace = "".join(traceback.format_exception(error))
             log.write("error", event="failure", request_id=request.request_id.decode(), traceback=trace)
         self._note(request, refused.status)
-        headers = [*_headers(_PROBLEM, request.request_id), *refused.headers]
+        headers = _headers(_PROBLEM, request.request_id) + _lines(refused.headers)
         return Response(refused.status, headers, _encode(problem(refused)))
 
     def _note(self, request: Request, status: int) -> None:
@@ -212,19 +285,28 @@ class Service:
         path = request.route.endpoint.path if request.route else "none"
         self.metrics.answered(path, status, seconds)
         if self._log_requests:
-            fields = {"key": request.owner} if request.owner else {}
+            fields = {
+                "event": "request",
+                "request_id": request.request_id.decode(),
+                "method": request.method,
+                "path": path,
+                "status": status,
+                "seconds": int(seconds * 1e6) / 1e6,
+            }
+            if request.owner:
+                fields["key"] = request.owner
             if self._log_queries and request.names:
                 fields["name"] = request.names[0]
-            log.write(
-                "info" if status < 500 else "error",
-                event="request",
-                request_id=request.request_id.decode(),
-                method=request.method,
-                path=path,
-                status=status,
-                seconds=round(seconds, 6),
-                **fields,
-            )
+            log.add("info" if status < 500 else "error", fields)
+        if not self._noted:
+            self._noted = True
+            asyncio.get_running_loop().call_soon(self._write_notes)
+
+    def _write_notes(self) -> None:
+        """At the end of a turn of the loop, in which many may have been answered."""
+        self._noted = False
+        self.metrics.gather()
+        log.write_all()
 
     def _admit(self, request: Request) -> None:
         """Refuse what may not come in."""
@@ -258,21 +340,21 @@ class Service:
                 raise StoreError(f"{MAX_REQUESTS:,} requests are being answered already")
             request.given_order = True
 
-    async def _ask(self, request: Request) -> Any:
+    def _ask(self, request: Request) -> Any:
+        """What an endpoint gives: to be awaited, or `Quick`."""
         route, names = request.route, request.names
-        handler: Callable[..., Awaitable[Any]] = partial(route.endpoint.handler, self.api)
-        if request.given_order:
-            handler = self.api.given_order
+        handler: Callable[..., Any] = self.api.given_order if request.given_order else route.handler
         if route.parameters is not None:
-            return await handler(*names, read_parameters(request.query_string, route.parameters))
+            return handler(*names, read_parameters(request.query_string, route.parameters))
         if request.query_string and not route.endpoint.open:
             raise InputError("this takes no parameters in its address")
         if route.decode is None:
-            return await handler(*names)
+            return handler(*names)
         body = request.body
         if not body and route.empty is not None:
-            return await handler(*names, route.empty)
-        if request.headers.kind.partition(b";")[0].strip().lower() != _JSON:
+            return handler(*names, route.empty)
+        kind = request.headers.kind
+        if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
             raise Refused(415, "the body must be JSON, with the header Content-Type: application/json")
         try:
             decoded = route.decode(body)
@@ -280,7 +362,7 @@ class Service:
             raise Refused(422, f"the body must be as /openapi.json says: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(400, f"the body must be JSON: {error}") from None
-        return await handler(*names, decoded)
+        return handler(*names, decoded)
 
     def look(self) -> None:
         """Once a second: use the keys that there are now."""
@@ -295,11 +377,13 @@ class Service:
         self.api.streams.stopping = True
 
 
-def _headers(content_type: bytes, request_id: bytes) -> tuple[tuple[bytes, bytes], ...]:
+def _headers(content_type: bytes, request_id: bytes) -> bytes:
     """Of every answer."""
     return (
-        (b"content-type", content_type),
-        (b"x-request-id", request_id),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
+        b"content-type: %b\r\nx-request-id: %b\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+        % (content_type, request_id)
     )
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(b"%b: %b\r\n" % pair for pair in headers)
