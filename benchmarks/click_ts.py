@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.click_ts_page import CURVE, DATA, FOR_CLICKS, GUARDED, Result, draw
+from benchmarks.click_ts_page import CURVE, DATA, FOR_CLICKS, UNGUARDED, Result, draw
 from benchmarks.click_ts_problems import (
     FLIP,
     MODELS,
@@ -39,7 +39,7 @@ from clickbandit.simulation.run import Problem, missing_knowledge
 
 RUNS = PROJECT / "build" / "click-ts"
 SEED = 1
-OWN = ("click-ts", GUARDED, "cts", "pbm-ts")
+OWN = ("click-ts", UNGUARDED, "cts", "pbm-ts")
 ENOUGH, HOPELESS = 20, 5.0
 """After so many runs a policy with over so many times the least regret is not run again."""
 
@@ -77,7 +77,7 @@ def parts() -> dict[str, Part]:
     field = [name for name in policy_names() if name not in ("optimal", "given", "click-ts")]
     everyone = ["click-ts", FOR_CLICKS, *field]
     longest = ("click-ts", "cts", "pbm-ts", "cascade-kl-ucb")
-    changing = ("click-ts", "click-ts:restart=false", GUARDED, "cts", "pbm-ts", "glrt-cascade-kl-ucb")
+    changing = ("click-ts", UNGUARDED, "click-ts:restart=false", "cts", "pbm-ts", "glrt-cascade-kl-ucb")
     both = real("CM", "PBM")
     return {
         "attraction": Part("The order of attraction", both, OWN),
@@ -102,7 +102,7 @@ def parts() -> dict[str, Part]:
         "wrong": Part(
             "Users whom the law does not fit",
             wrong_problems,
-            ("click-ts", GUARDED, "cts"),
+            ("click-ts", UNGUARDED, "cts"),
             against="attraction",
         ),
         "field": Part("All policies", real(*MODELS), everyone),

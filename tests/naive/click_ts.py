@@ -68,11 +68,11 @@ class ClickTS:
         horizon: int,
         goal: str = "attraction",
         memory: int = 0,
-        guard: bool = False,
+        guard: bool = True,
         restart: bool = True,
         prior: Prior | None = None,
     ) -> None:
-        self.guard, self.restart = guard, restart
+        self.guard, self.restart = guard and goal == "attraction" and n_items <= 200, restart
         self.expectation = Expectation(prior) if prior else None
         self.wins: Counter[tuple[int, int]] = Counter()
         """Tests by winner and loser."""

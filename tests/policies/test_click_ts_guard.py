@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickbandit import CascadeModel, InputError, PositionBasedModel
+from clickbandit import CascadeModel, PositionBasedModel
 from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies.base import parse_policy
@@ -17,7 +17,7 @@ from clickbandit.testing import check_policy
 from naive.recorded import Recorded
 from policies.click_ts_twin import MODELS, side_by_side
 
-GUARDED = parse_policy("click-ts:guard=true")
+GUARDED = parse_policy("click-ts")
 USERS = PositionBasedModel(attraction=[0.4, 0.2, 0.1, 0.05], examination=[1, 0.7, 0.4])
 
 
@@ -37,7 +37,7 @@ def guarded(n_items: int = 6, n_positions: int = 3) -> Any:
     [
         ("", "CM", 4, 1000, False, 0),
         ("", "PBM", 3, 600, True, 60),
-        (",memory=200", "PBM", 4, 1000, False, 60),
+        (":memory=200", "PBM", 4, 1000, False, 60),
         ("", "many", 12, 300, False, 60),
         ("", "CM", 7, 600, True, 0),
     ],
@@ -46,7 +46,7 @@ def test_twin_with_a_guard(
     settings: str, model: str, positions: int, steps: int, late: bool, wins: float
 ) -> None:
     """With orders that tests contradict, or none; as many positions as items; tests whose clicks are late."""
-    twin = side_by_side("click-ts:guard=true" + settings, MODELS[model], positions, steps, late, wins)
+    twin = side_by_side("click-ts" + settings, MODELS[model], positions, steps, late, wins)
     assert twin.tests > 10
     assert (twin.obeyed > 100) == (wins > 0)
 
@@ -192,7 +192,7 @@ def test_a_wrong_belief_is_given_up_only_with_a_guard(setting: str) -> None:
 
 
 def test_the_memory_of_tests_fades() -> None:
-    state = parse_policy("click-ts:guard=true,memory=1000").start(6, 3, horizon=1)
+    state = parse_policy("click-ts:memory=1000").start(6, 3, horizon=1)
     state.learned[0] = 4000
     state.wins[1, 2] = 8
     interpreted(shrink)(state, state.memory)
@@ -202,11 +202,10 @@ def test_the_memory_of_tests_fades() -> None:
 # --- settings, items, contract ------------------------------------------------------------------------------
 
 
-def test_goal_clicks_has_no_guard() -> None:
-    with pytest.raises(
-        InputError, match=r"guard keeps the items in the order of attraction, which goal=clicks"
-    ):
-        parse_policy("click-ts:goal=clicks,guard=true")
+@pytest.mark.parametrize("settings", ["goal=clicks", "goal=clicks,guard=true", "guard=false"])
+def test_without_a_guard_there_are_no_tests(settings: str) -> None:
+    """The most clicks may take an order that the guard would forbid."""
+    assert parse_policy(f"click-ts:{settings}").start(6, 3, horizon=1).wins.shape == (0, 0)
 
 
 def test_tests_stay_with_their_items() -> None:
@@ -233,4 +232,4 @@ def test_tests_wait_for_their_clicks_while_items_come_and_go() -> None:
 
 
 def test_a_guard_keeps_the_contract() -> None:
-    check_policy(parse_policy("click-ts:guard=true,memory=40"), Recorded(USERS), 2)
+    check_policy(parse_policy("click-ts:memory=40"), Recorded(USERS), 2)

@@ -20,7 +20,7 @@ SETTINGS = {
     **{name: [f"{name}:examination=1/0.8/0.5/0.4"] for name in ("pbm-pie", "pbm-ts", "pbm-ucb")},
     "batchrank": ["batchrank", "batchrank:variant=experiment"],
     "bubblerank": ["bubblerank:power=0.3"],
-    "click-ts": ["click-ts", "click-ts:goal=clicks", "click-ts:guard=true"],
+    "click-ts": ["click-ts", "click-ts:goal=clicks", "click-ts:guard=false"],
     "cascade-swucb": ["cascade-swucb:window=7"],
     "dcm-kl-ucb": ["dcm-kl-ucb", "dcm-kl-ucb:termination=0.1/0.9/0.5"],
     "ranked-exp3": ["ranked-exp3", "ranked-exp3:mixing=true"],
@@ -188,7 +188,7 @@ def test_a_flipped_bit_leads_nowhere(spelling):
 
 def test_click_ts_with_few_items_where_there_were_many():
     """Its cells are shared since, and that is not undone: such a state was refused, and what was learned lost."""
-    policy = parse_policy("click-ts:guard=true")
+    policy = parse_policy("click-ts")
     fresh = policy.start(6, 3, horizon=HORIZON)
     many = policy.live.admit(fresh, 200)
     few = many

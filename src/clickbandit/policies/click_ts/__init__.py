@@ -24,7 +24,6 @@ the list with the most clicks, `prior` what it makes of a prior, `change` whethe
 from dataclasses import dataclass
 from typing import Literal
 
-from clickbandit.errors import InputError
 from clickbandit.policies.base import Policy
 from clickbandit.policies.click_ts.algorithm import best, rank, update
 from clickbandit.policies.click_ts.describe import describe
@@ -55,9 +54,9 @@ class ClickTS(Policy):
     users puts the items that do so last, and is seldom what a search engine wants."""
     memory: int = 0
     """From how many lists it remembers, for users who change; 0: from all."""
-    guard: bool = False
-    """Whether rare, fair tests of neighbours keep it from staying with a wrong order where its law of users is wrong;
-    for goal=attraction, and up to 200 items."""
+    guard: bool = True
+    """Whether rare, fair tests of neighbours keep it from staying with a wrong order, where its law of users is wrong or
+    an item was unlucky; for goal=attraction, and up to 200 items."""
     restart: bool = True
     """Whether it learns anew when clicks on what it shows contradict what it foresaw, as after a change of taste."""
 
@@ -76,8 +75,3 @@ class ClickTS(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self.memory)
-        if self.guard and self.goal == "clicks":
-            raise InputError(
-                "click-ts: guard keeps the items in the order of attraction, which goal=clicks may give up: "
-                "take goal=attraction, or no guard"
-            )

@@ -143,7 +143,7 @@ def init(
     horizon: int,
     goal: str = "attraction",
     memory: int = 0,
-    guard: bool = False,
+    guard: bool = True,
     restart: bool = True,
 ) -> State:
     check_memory(memory)
@@ -156,7 +156,7 @@ def init(
     precision[: n_fresh - 1] = 1 / FRESH_VARIANCE
     x = np.zeros(n_free)
     x[: n_cells - 1] = LOG_EXAMINATION
-    n_guarded = n_items if guard and n_items <= MAX_GUARDED else 0
+    n_guarded = n_items if guard and goal == "attraction" and n_items <= MAX_GUARDED else 0
     return State(
         shown=np.zeros((n_items, n_cells)),
         carried=np.zeros((n_items, n_later, n_carry)),
