@@ -55,8 +55,8 @@ class ClickTS(Policy):
     memory: int = 0
     """From how many lists it remembers, for users who change; 0: from all."""
     guard: bool = True
-    """Whether rare, fair tests of neighbours keep it from staying with a wrong order, where its law of users is wrong or
-    an item was unlucky; for goal=attraction, and up to 200 items."""
+    """Whether rare, fair tests of neighbours keep it from staying with a wrong order, where its law of users is wrong
+    or an item was unlucky; for goal=attraction, and up to 200 items."""
     restart: bool = True
     """Whether it learns anew when clicks on what it shows contradict what it foresaw, as after a change of taste."""
 
