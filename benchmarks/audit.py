@@ -22,7 +22,7 @@ from benchmarks import Rows
 from clickbandit.click_models.base import model_class
 from clickbandit.compiling.specialise import specialise
 from clickbandit.logs import Counts, Fit, count_log, fit
-from clickbandit.logs.audit import MODELS, Finding, audit, best_model
+from clickbandit.logs.audit import JUDGES, MODELS, Finding, audit, best_model
 from clickbandit.terminal import print_table
 
 LEAST_COVERAGE = 0.9
@@ -102,12 +102,12 @@ def main() -> int:
     parser.add_argument("--model", help="of the audit (the one that fits the log best)")
     options = parser.parse_args()
     counts = count_log(options.log)
-    best = options.model or best_model(counts, MODELS)
+    best = options.model or best_model(counts, JUDGES)
     rows: Rows = []
     held = {}
     for name in options.users.split(","):
         users = fit(counts, name)
-        for judge in dict.fromkeys([best, name]):
+        for judge in dict.fromkeys([best, *({name} & set(JUDGES))]):
             made = list(promises(counts, users, judge, options.runs))
             held[name, judge] = coverage(made)
             rows.append(row(name, judge, made))

@@ -13,15 +13,13 @@ from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.policies.propensities import of_groups
-from clickbandit.queries import load_queries
-from clickbandit.value import Decisions
-from clickbandit.value import lists as valuing
+from clickbandit.queries import best_list, load_queries
+from clickbandit.value import Decisions, value_of_lists
+from clickbandit.value.lists import Estimate
 
-POSITIONS, ITEMS, LISTS = 2, 4, 3000
-VALID = {
-    "CM": ("sips", "snsips", "rips", "snrips", "cascade-dr"),
-    "PBM": ("sips", "snsips", "rips", "snrips", "cascade-dr", "iips", "sniips"),
-}
+POSITIONS, LISTS = 5, 10_000
+_ANY_USERS = ("sips", "snsips", "rm", "rips", "snrips", "cascade-dr", "rrm")
+VALID = {"CM": _ANY_USERS, "PBM": (*_ANY_USERS, "iips", "sniips", "irm")}
 """Of which users which estimators are right."""
 
 
@@ -35,10 +33,11 @@ def stating() -> list[str]:
 
 def log_of(algorithm: Algorithm, model: ClickModel, seed: int) -> Decisions:
     """Lists that a policy shows while it learns from them."""
+    n_items = model.n_items
     rng, users = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
     random = algorithm.random(rng)
-    state = algorithm.start(ITEMS, POSITIONS, LISTS)
-    ranking, memo = np.zeros(POSITIONS, np.int64), np.zeros(algorithm.memo_size(ITEMS, POSITIONS))
+    state = algorithm.start(n_items, POSITIONS, LISTS)
+    ranking, memo = np.zeros(POSITIONS, np.int64), np.zeros(algorithm.memo_size(n_items, POSITIONS))
     shown = np.zeros((LISTS, POSITIONS), np.int64)
     clicks, chances, prefixes = np.zeros((3, LISTS, POSITIONS))
     for n in range(LISTS):
@@ -50,44 +49,52 @@ def log_of(algorithm: Algorithm, model: ClickModel, seed: int) -> Decisions:
         clicks[n] = clicked
         algorithm.learn(state, ranking, clicked, memo)
     names = [tuple(map(str, one)) for one in shown.tolist()]
-    known = {"q": frozenset(map(str, range(ITEMS)))}
+    known = {"q": frozenset(map(str, range(n_items)))}
     return Decisions(["q"] * LISTS, names, known, clicks, chances, prefixes)
 
 
-def valued(times: int, _rng: Any) -> Rows:
-    """By policy: how often something is said, and of these how often the truth is in the interval."""
+def found_in(log: Decisions, target: list[int], law: str) -> list[Estimate]:
+    """What is said by estimators that are right for these users."""
+    try:
+        found = value_of_lists(log, {"q": list(map(str, target))}, model=law).estimates
+    except InputError:
+        return []
+    return [one for one in found if one.estimator in VALID[law] and one.value is not None]
+
+
+def valued(seeds: int, policies: list[str] | None = None) -> Rows:
+    """By policy: how often the truth is in the intervals, for how many questions something is said, and how wide the
+    narrowest interval is, in parts of the truth."""
     folder = os.environ.get("CLICKBANDIT_SHARED")
     if folder is None:
         print("\nWithout CLICKBANDIT_SHARED there are no real queries to value lists on.")
         return []
     queries = load_queries(Path(folder) / "queries" / "yandex-10.json")
-    algorithms, rows = Algorithms(), []
-    for name in stating():
-        algorithm, covered, asked = algorithms.add(name), [], 0
-        for seed in range(max(times // 50, 1)):
-            for query in queries:
-                for law, right in VALID.items():
-                    full = query.model(law)
-                    model = full.with_items(range(ITEMS))
-                    target = list(range(POSITIONS))
+    algorithms = Algorithms()
+    return [row_of(algorithms.add(name), queries, seeds) for name in policies or stating()]
+
+
+def row_of(algorithm: Algorithm, queries: Any, seeds: int) -> dict[str, Any]:
+    covered, widths, asked = [], [], 0
+    for seed in range(seeds):
+        for number, query in enumerate(queries):
+            for law in VALID:
+                model = query.model(law)
+                log = log_of(algorithm, model, 100 * number + seed)
+                for target in (list(best_list(model, POSITIONS)[0]), list(range(POSITIONS))[::-1]):
                     truth = float(model.click_probability(target).sum())
-                    asked += len(right)
-                    try:
-                        found = valuing.value_of_lists(
-                            log_of(algorithm, model, seed), {"q": list(map(str, target))}, model=law
-                        )
-                    except InputError:
-                        continue
-                    covered += [
-                        one.low <= truth <= one.high
-                        for one in found.estimates
-                        if one.estimator in right and one.low is not None and one.high is not None
-                    ]
-        rows.append(
-            {
-                "interval": f"value, log of {name}",
-                "said": len(covered) / asked,
-                "holds": float(np.mean(covered)) if covered else 1.0,
-            }
-        )
-    return rows
+                    found = found_in(log, target, law)
+                    covered += [(one.low or 0) <= truth <= (one.high or 0) for one in found]
+                    widths += (
+                        [min([((one.high or 0) - (one.low or 0)) / 2 / truth for one in found])]
+                        if found
+                        else []
+                    )
+                    asked += 1
+    return {
+        "interval": f"value, log of {algorithm.name}",
+        "holds": float(np.mean(covered)) if covered else None,
+        "intervals": len(covered),
+        "answered": len(widths) / asked,
+        "half width": float(np.median(widths)) if widths else None,
+    }

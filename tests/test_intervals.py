@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks import coverage
-from benchmarks.coverage import (
+from benchmarks import watched as watching
+from benchmarks.watched import (
     IMPRESSIONS,
     LAWS,
     by_users,
@@ -18,7 +18,14 @@ from benchmarks.coverage import (
 )
 
 from clickbandit import InputError
-from clickbandit.intervals import TIGHTEST_AT, Units, watched_difference, watched_mean, watched_over_shares
+from clickbandit.intervals import (
+    TIGHTEST_AT,
+    Units,
+    watched_difference,
+    watched_mean,
+    watched_means,
+    watched_over_shares,
+)
 
 
 def by_hand(one, other, level=0.95, tightest_at=TIGHTEST_AT):
@@ -71,7 +78,7 @@ def test_users_are_the_units_where_arms_are_theirs():
 
 
 def test_comparing_users_seldom_misleads_where_comparing_their_impressions_would(monkeypatch):
-    monkeypatch.setattr(coverage, "VISITS", {"all as often": np.ones(500)})
+    monkeypatch.setattr(watching, "VISITS", {"all as often": np.ones(500)})
     (row,) = by_users(20, np.random.default_rng(3))
     assert row["false alarms"] <= 0.1
     assert row["by impression"] > row["false alarms"]
@@ -197,3 +204,36 @@ def test_nothing_is_said_just_after_a_change():
 def test_a_share_of_nothing_compares_nothing():
     with pytest.raises(InputError, match=r"must be above 0 and below 1, found 0\.0: leave it out"):
         watched_over_shares([(0.0, (5, 1, 1), (0, 0, 0))])
+
+
+def shown_while_lucky(rng, n=2000):
+    """Two columns of clicks; after the first hundred, each counts only until its mean is far from the truth by luck."""
+    values, counted = (rng.random((n, 2)) < 0.3).astype(float), np.ones((n, 2), bool)
+    sizes = np.arange(1, n + 1)
+    for k in (0, 1):
+        off = (values[:, k].cumsum() - 0.3 * sizes) / np.sqrt(0.21 * sizes)
+        stop = np.flatnonzero((off > 1.6) & (sizes >= 100))
+        counted[stop[0] + 1 if len(stop) else n :, k] = False
+    return values, counted
+
+
+def test_means_of_what_is_shown_while_it_seems_good():
+    """Whoever stops when the mean is far off is misled by an ordinary interval, and not by this one."""
+    rng, times = np.random.default_rng(1), 300
+    covered = np.zeros((times, 2), bool)
+    for time in range(times):
+        values, counted = shown_while_lucky(rng)
+        found = watched_means(values, counted)
+        error = math.sqrt(sum(np.var(values[counted[:, k], k]) / counted[:, k].sum() for k in (0, 1)))
+        covered[time] = found.low <= 0.6 <= found.high, abs(found.mean - 0.6) <= 1.96 * error
+    assert covered[:, 0].mean() > 0.95
+    assert covered[:, 1].mean() < 0.9
+
+
+def test_a_single_column_has_the_factor_of_a_watched_mean():
+    values = (np.random.default_rng(2).random((800, 1)) < 0.4).astype(float)
+    found = watched_means(values, np.ones_like(values, bool))
+    low, high = watched_mean(sums(values), tightest_at=1000)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-3)
+    assert watched_means(values, np.zeros_like(values, bool))[1:] == (-math.inf, math.inf)
+    assert watched_means(np.zeros((100, 1)), np.ones((100, 1), bool)).high > 0.03

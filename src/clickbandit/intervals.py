@@ -9,6 +9,9 @@ from clickbandit.defaults import TIGHTEST_AT
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from clickbandit.compiling.kernel import FloatArray
 
 
@@ -262,11 +265,15 @@ def _sequence(estimate: float, arms: Sequence[_Arm], level: float, tightest_at: 
     if any(arm.clicks < _LEAST_CLICKS or arm.spread < _LEAST_SPREAD for arm in arms):
         return -math.inf, math.inf
     alpha = 1 - level
-    scale = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / tightest_at  # rho^2 of the paper
-    grown = scale * sum(arm.n for arm in arms) + 1
+    grown = _mixture_scale(alpha, tightest_at) * sum(arm.n for arm in arms) + 1
     factor = math.sqrt(2 * grown / (grown - 1) * math.log(math.sqrt(grown) / alpha))
     radius = factor * math.sqrt(sum(arm.squared_error for arm in arms))
     return estimate - radius, estimate + radius
+
+
+def _mixture_scale(alpha: float, tightest_at: float) -> float:
+    """The squared rho of the paper: which sizes the mixture favours."""
+    return (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / tightest_at
 
 
 def watched_sum(estimate: float, residuals: "FloatArray", level: float = 0.95) -> tuple[float, float]:
@@ -285,6 +292,43 @@ def watched_sum(estimate: float, residuals: "FloatArray", level: float = 0.95) -
     squared_error = float(residuals @ residuals) / n**2
     plenty = float(max(_LEAST_CLICKS, _LEAST_SPREAD))
     return _sequence(estimate, [_Arm(n, estimate, squared_error, plenty, plenty)], level, n)
+
+
+def watched_means(
+    values: "FloatArray", counted: "NDArray[np.bool_]", level: float = 0.95, tightest_at: float = 1000.0
+) -> Interval:
+    """The sum over columns of their means, where what came before decides which rows count in which column.
+
+    As of a list that a policy shows as long as it seems good: the clicks on it are those of users like all, but how
+    often it is shown depends on them, so that a list which was unlucky is left with its bad luck. The sums of the
+    deviations from the true means are a martingale with a part for each column, and this is the confidence sequence of
+    its normal mixture, which holds at all times and for all weights of the columns at once (Abbasi-Yadkori, Pal and
+    Szepesvari 2011, Theorem 1, with the variances that were seen). It is asymptotic; a column has at least the spread
+    of a single 1, so that one of zeros is not taken for certain.
+
+    >>> import numpy as np
+    >>> counted = np.arange(400) % 2 == 0
+    >>> [round(value, 3) for value in watched_means(np.tile([[1.0], [9], [0], [9]], (100, 1)), counted[:, None])]
+    [0.5, 0.37, 0.63]
+    """
+    import numpy as np
+
+    n = counted.sum(axis=0)
+    if n.min() == 0:
+        return Interval(math.nan, -math.inf, math.inf)
+    means = np.where(counted, values, 0.0).sum(axis=0) / n
+    deviations = np.where(counted, values - means, 0.0)
+    spread = deviations.T @ deviations
+    np.fill_diagonal(spread, np.maximum(spread.diagonal(), 1.0))
+    alpha = 1 - level
+    prior = spread.diagonal() / n / _mixture_scale(alpha, tightest_at)
+    spread += np.diag(prior)
+    grown = float(np.linalg.slogdet(spread)[1] - np.log(prior).sum())
+    mean, radius = (
+        float(means.sum()),
+        math.sqrt(float((spread / n / n[:, None]).sum()) * (grown - 2 * math.log(alpha))),
+    )
+    return Interval(mean, mean - radius, mean + radius)
 
 
 # --- Student's distribution ---------------------------------------------------------------------------------

@@ -182,6 +182,15 @@ def test_the_model_is_the_one_that_foretells_best(world: Any) -> None:
     assert (first + second).table.equals(counts.table)
 
 
+def test_models_with_wrong_errors_do_not_judge(world: Any) -> None:
+    counts, _ = world
+    for settings in ({"model": "SDBN"}, {"models": ["DCM", "SDBN"]}):
+        with pytest.raises(
+            InputError, match=r"takes the last click for the end of a session: judge by CM, PBM, DBN"
+        ):
+            audit(counts, **settings)
+
+
 def test_click_rates_order_nothing(world: Any) -> None:
     with pytest.raises(InputError, match="found the click rate DCTR"):
         audit(world[0], models=["PBM", "DCTR"])

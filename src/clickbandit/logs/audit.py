@@ -23,6 +23,10 @@ from clickbandit.logs.fit import Fit, fit
 from clickbandit.logs.posterior import Posterior, fit_posterior
 
 MODELS = ("CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM")
+_BIASED = ("DCM", "SDBN")
+JUDGES = tuple(name for name in MODELS if name not in _BIASED)
+"""Those by which lists are judged. DCM and SDBN take the last click for the end of a session, so that their fits are
+off by more than their errors, even for users of their own; their opinions are shown beside the others'."""
 DRAWS = 1000
 _HELD_OUT = 0.2  # of the sessions, by which the click model is chosen
 _WORTH = 1e-4  # clicks a list: what is less is no reason to move an item
@@ -122,7 +126,8 @@ def audit(
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Audit:
-    """Find the queries that are ordered wrongly, by a click model or else by the one of `models` that fits best.
+    """Find the queries that are ordered wrongly, by a click model or else by the one of `models` that fits best (but
+    for DCM and SDBN, see `JUDGES`).
 
     >>> from clickbandit.logs import count_log
     >>> import pandas
@@ -138,7 +143,13 @@ def audit(
         raise InputError(
             f"expected click models that order items, found the click rate {rate}: take of {', '.join(model_names())}"
         )
-    chosen = model or best_model(counts, names, seed)
+    judges = [name for name in names if name not in _BIASED]
+    if not judges or model in _BIASED:
+        raise InputError(
+            f"expected a click model whose errors are right, found {model or ', '.join(names)}, which takes the last "
+            f"click for the end of a session: judge by {', '.join(JUDGES)}"
+        )
+    chosen = model or best_model(counts, judges, seed)
     judge = _Judge(
         counts, fit_posterior(counts, chosen), [fit(counts, name) for name in names if name != chosen], seed
     )

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
-from clickbandit.intervals import watched_sum
+from clickbandit.intervals import watched_means, watched_sum
 from clickbandit.logs import count_log, fit
 from clickbandit.value.decisions import Decisions
 from clickbandit.value.estimators import Estimated, cascade_dr, effective, normalised, weighted
@@ -19,6 +20,9 @@ LEAST_EFFECTIVE = 100.0
 LEAST_CLICKS = 20.0
 """Clicks that it must be worth."""
 ANY, CASCADE, BY_POSITION = "any users", "users who look from the top", "users who click by item and position"
+_LEARNED = (10, 2)
+"""After which parts of the log (a tenth and a half) the click model of cascade-dr is fitted anew."""
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Estimate:
     """How many lists of the target's own would be as much evidence."""
     support: float
     """The mean weight, at the position where it is least: 1 but for chance, if the policy could always have shown the
-    target's lists."""
+    target's lists. Of rm, irm and rrm, the share of lists that are the target's."""
     right_for: str
     """Of which users it is right."""
     refused: str | None = None
@@ -75,7 +79,7 @@ def value_of_lists(
     >>> log = Decisions(["q"] * 4000, shown, {"q": frozenset("AB")}, clicks, half, half)
     >>> found = value_of_lists(log, {"q": ["A", "B"]})
     >>> [estimate.estimator for estimate in found.estimates if estimate.low < 0.5 < estimate.high]
-    ['sips', 'snsips', 'iips', 'sniips', 'rips', 'snrips', 'cascade-dr']
+    ['sips', 'snsips', 'iips', 'sniips', 'rips', 'snrips', 'cascade-dr', 'rm', 'irm', 'rrm']
     """
     _check(decisions, lists)
     used = np.array([query in lists for query in decisions.queries])
@@ -85,8 +89,9 @@ def value_of_lists(
             f"these lists cannot be valued from this log: it has {len(rows)} lists for their queries, and "
             f"{LEAST_EFFECTIVE:,.0f} are needed"
         )
-    clicks = decisions.clicks[rows]
-    slate, position, cascade = _ratios(decisions, lists, rows)
+    clicks, queries = decisions.clicks[rows], [decisions.queries[row] for row in rows]
+    alike = _alike(decisions, lists, rows)
+    slate, position, cascade = _ratios(decisions, alike, rows)
     ones = np.ones_like(clicks)
     estimates = [
         _estimate(name, right_for, clicks, ratios, estimator(clicks, ratios))
@@ -97,13 +102,20 @@ def value_of_lists(
         )
         for name, estimator in zip(names, (weighted, normalised), strict=True)
     ]
-    queries = [decisions.queries[row] for row in rows]
-    ahead = _predictions(decisions, lists, rows[: len(rows) // 2], model, clicks.shape[1])
-    rest = np.array([ahead[query] for query in queries])
-    rest[: len(rows) // 2] = 0.0  # what was learned of a list may only be used for later ones
+    rest = np.zeros_like(clicks)  # what was learned of a list may only be used for later ones
+    for part in _LEARNED:
+        known = len(rows) // part
+        ahead = _predictions(decisions, lists, rows[:known], model, clicks.shape[1])
+        rest[known:] = [ahead[query] for query in queries[known:]]
     estimates.append(
         _estimate("cascade-dr", CASCADE, clicks, cascade, cascade_dr(clicks, cascade, rest, rest))
     )
+    down_to = np.logical_and.accumulate(alike, axis=1)
+    estimates += [
+        _where_shown("rm", ANY, queries, clicks.sum(axis=1, keepdims=True), down_to[:, -1:]),
+        _where_shown("irm", BY_POSITION, queries, clicks, alike),
+        _where_shown("rrm", CASCADE, queries, clicks, down_to),
+    ]
     if all(estimate.refused for estimate in estimates):
         raise InputError(f"these lists cannot be valued from this log: {estimates[0].refused}")
     everything = _predictions(decisions, lists, rows, model, clicks.shape[1])
@@ -133,12 +145,9 @@ def _check(decisions: Decisions, lists: Mapping[str, Sequence[str]]) -> None:
             raise InputError(f"a list must have each item once, found {list(items)} for query {query!r}")
 
 
-def _ratios(
-    decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of the whole list, of each item at its position, and of the list down to there."""
-    width = decisions.clicks.shape[1]
-    alike = np.ones((len(rows), width), bool)
+def _alike(decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int]) -> BoolArray:
+    """By position: whether the item is the target's; beyond the end of a list it is."""
+    alike = np.ones((len(rows), decisions.clicks.shape[1]), bool)
     for k, row in enumerate(rows):
         shown, target = decisions.lists[row], lists[decisions.queries[row]]
         if len(target) < len(shown):
@@ -147,13 +156,50 @@ def _ratios(
                 f"{decisions.queries[row]!r}"
             )
         alike[k, : len(shown)] = [one == other for one, other in zip(shown, target, strict=False)]
-    down_to = np.logical_and.accumulate(alike, axis=1)
-    prefixes = np.minimum.accumulate(
-        decisions.prefixes[rows], axis=1
-    )  # beyond the end of a list: as at its end
-    cascade = down_to / prefixes
-    slate = np.repeat(cascade[:, -1:], width, axis=1)
+    return alike
+
+
+def _ratios(
+    decisions: Decisions, alike: BoolArray, rows: Sequence[int]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of the whole list, of each item at its position, and of the list down to there."""
+    # beyond the end of a list: as at its end
+    prefixes = np.minimum.accumulate(decisions.prefixes[rows], axis=1)
+    cascade = np.logical_and.accumulate(alike, axis=1) / prefixes
+    slate = np.repeat(cascade[:, -1:], alike.shape[1], axis=1)
     return slate, alike / decisions.propensities[rows], cascade
+
+
+def _where_shown(
+    name: str, right_for: str, queries: Sequence[str], clicks: FloatArray, counted: BoolArray
+) -> Estimate:
+    """The mean where the target's lists were shown, of each query by itself: right if users do not change.
+
+    The intervals of the queries are added up. That holds however they depend on one another: each holds because
+    a convex function of its deviation is seldom large, and so the same function of their mean is.
+    """
+    by_query = np.unique(np.array(queries, object).astype(str), return_inverse=True)[1]
+    value = low = high = spread = clicked = 0.0
+    for query in range(int(by_query.max()) + 1):
+        rows = by_query == query
+        share, found = float(rows.mean()), watched_means(clicks[rows], counted[rows])
+        value, low, high = value + share * found.mean, low + share * found.low, high + share * found.high
+        spread += share**2 / max(int(counted[rows].sum(axis=0).min()), 1e-9)
+        clicked += float(clicks[rows][counted[rows]].sum())
+    worth, right_for = 1 / spread, f"{right_for}, the same all along"
+    support = float(counted.mean(axis=0).min())
+    if refused := _lacking(round(worth), clicked):
+        return Estimate(name, None, None, None, worth, support, right_for, refused)
+    return Estimate(name, value, max(low, 0.0), high, worth, support, right_for)
+
+
+def _lacking(worth: float, clicked: float) -> str | None:
+    """What is missing for anything to be said."""
+    if worth < LEAST_EFFECTIVE:
+        return f"the log is worth {worth:,.0f} lists of theirs, and {LEAST_EFFECTIVE:,.0f} are needed"
+    if clicked < LEAST_CLICKS:
+        return f"the log is worth {clicked:,.0f} clicks on them, and {LEAST_CLICKS:,.0f} are needed"
+    return None
 
 
 def _estimate(
@@ -164,13 +210,9 @@ def _estimate(
     rewards = (ratios * clicks).sum(axis=1)
     squares = float(rewards @ rewards)
     clicked = float(rewards.sum()) ** 2 / squares if squares > 0 else 0.0
-    refused = None
     support_high = min(watched_sum(float(c.mean()), c - c.mean())[1] for c in ratios.T)
-    if worth < LEAST_EFFECTIVE:
-        refused = f"the log is worth {worth:,.0f} lists of theirs, and {LEAST_EFFECTIVE:,.0f} are needed"
-    elif clicked < LEAST_CLICKS:
-        refused = f"the log is worth {clicked:,.0f} clicks on them, and {LEAST_CLICKS:,.0f} are needed"
-    elif support_high < 1:
+    refused = _lacking(worth, clicked)
+    if refused is None and support_high < 1:
         refused = f"the policy could not always have shown them: their mean weight is {support:.2f}, and should be 1"
     if refused is not None:
         return Estimate(name, None, None, None, worth, support, right_for, refused)
