@@ -309,7 +309,7 @@ def watched_means(
     >>> import numpy as np
     >>> counted = np.arange(400) % 2 == 0
     >>> [round(value, 3) for value in watched_means(np.tile([[1.0], [9], [0], [9]], (100, 1)), counted[:, None])]
-    [0.5, 0.37, 0.63]
+    [0.5, 0.381, 0.619]
     """
     import numpy as np
 

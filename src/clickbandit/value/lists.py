@@ -1,7 +1,7 @@
 """What given lists, one for each query, would have earned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,14 +102,12 @@ def value_of_lists(
         )
         for name, estimator in zip(names, (weighted, normalised), strict=True)
     ]
-    rest = np.zeros_like(clicks)  # what was learned of a list may only be used for later ones
-    for part in _LEARNED:
-        known = len(rows) // part
-        ahead = _predictions(decisions, lists, rows[:known], model, clicks.shape[1])
-        rest[known:] = [ahead[query] for query in queries[known:]]
-    estimates.append(
-        _estimate("cascade-dr", CASCADE, clicks, cascade, cascade_dr(clicks, cascade, rest, rest))
-    )
+    if (rips := next(one for one in estimates if one.estimator == "rips")).refused:
+        estimates.append(replace(rips, estimator="cascade-dr"))  # for a reason that no click model changes
+    else:
+        rest = _rest(decisions, lists, rows, model)
+        found = cascade_dr(clicks, cascade, rest, rest)
+        estimates.append(_estimate("cascade-dr", CASCADE, clicks, cascade, found))
     down_to = np.logical_and.accumulate(alike, axis=1)
     estimates += [
         _where_shown("rm", ANY, queries, clicks.sum(axis=1, keepdims=True), down_to[:, -1:]),
@@ -220,17 +218,29 @@ def _estimate(
     return Estimate(name, value, max(low, 0.0), high, worth, support, right_for)
 
 
+def _rest(
+    decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int], model: str
+) -> FloatArray:
+    """What is expected of the target's list from each position on, by what was learned before each list was shown."""
+    rest = np.zeros((len(rows), decisions.clicks.shape[1]))
+    for part in _LEARNED:
+        known = len(rows) // part
+        ahead = _predictions(decisions, lists, rows[:known], model, rest.shape[1])
+        rest[known:] = [ahead[decisions.queries[row]] for row in rows[known:]]
+    return rest
+
+
 def _predictions(
     decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int], model: str, width: int
 ) -> dict[str, FloatArray]:
     """By query: what a click model fitted to some of the log expects of the list from each position on."""
+    shown = [list(decisions.lists[row]) for row in rows]
+    clicks = decisions.clicks[rows].astype(int).tolist()
     frame = pa.table(
         {
             "query": [decisions.queries[row] for row in rows],
-            "list": [list(decisions.lists[row]) for row in rows],
-            "clicks": [
-                decisions.clicks[row][: len(decisions.lists[row])].astype(int).tolist() for row in rows
-            ],
+            "list": shown,
+            "clicks": [one[: len(items)] for one, items in zip(clicks, shown, strict=True)],
         }
     )
     found = fit(count_log(frame), model)

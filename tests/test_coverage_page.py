@@ -1,0 +1,30 @@
+"""docs/coverage.md has what `python -m benchmarks.coverage` kept, and the command says so when an interval fails."""
+
+import json
+
+import pytest
+from benchmarks import coverage
+
+
+def test_the_tables_are_of_what_was_measured():
+    kept = json.loads(coverage.DATA.read_text())
+    assert coverage.page(kept) in coverage.PAGE.read_text(), "run python -m benchmarks.coverage"
+    for part in kept.values():
+        assert not [row for row in part["rows"] if coverage.wrong(row, part["times"])]
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        ({"holds": 0.93}, False),
+        ({"holds": 0.9}, True),
+        ({"holds": 0.9, "intervals": 100}, False),
+        ({"holds": None}, False),
+        ({"false alarms": 0.06}, False),
+        ({"false alarms": 0.07}, True),
+        ({"found within twice that": 0.79}, True),
+    ],
+)
+def test_what_is_less_than_promised(row, wrong):
+    """Chance aside: two standard errors of a thousand intervals are 1.4%."""
+    assert coverage.wrong(row, 1000) is wrong
