@@ -34,7 +34,7 @@ _USERS_KEYS: dict[str, Any] = {"examination": list, "law": str, "certainty": flo
 _MAX_STEPS_AHEAD = 200
 
 
-def _sessions(problem: Problem, where: str) -> list[Session]:
+def moments_of(problem: Problem, where: str) -> list[Session]:
     """The policy at a few moments, with feedback that is late."""
     found = []
     session = Session(problem, where)
@@ -53,35 +53,42 @@ def _sessions(problem: Problem, where: str) -> list[Session]:
     return found
 
 
-def check_propensity(problem: Problem, where: str) -> None:
+def check_propensity(moments: list[Session], where: str) -> None:
     """Lists made again and again from the same state have items at positions as often as it says."""
+    problem = moments[0].problem
     if problem.policy.live.propensity is None:
         return
     propensity = interpreted(problem.policy.live.propensity)
     n_items, n_positions = problem.model.n_items, problem.positions
-    for session in _sessions(problem, where):
-        before = session.state
-        stated = np.full((n_positions, n_items), np.nan)
-        seen = np.zeros((n_positions, n_items), np.int64)
+    positions = np.arange(n_positions)
+    for moment in moments:
+        session, before = moment.copy(), moment.state
+        shown, said = np.zeros((_SAMPLES, n_positions), np.int64), np.zeros((_SAMPLES, n_positions))
         for sample in range(_SAMPLES):
             session.state = copy_of(before)
             ranking, memo = session.rank()
             out = np.full(n_positions, np.nan)
-            given = copy_of(session.state) if sample < 10 else None, ranking.copy(), memo.copy()
+            state = copy_of(session.state) if sample < 10 else None
+            given = ranking.tobytes(), memo.tobytes()
             propensity(session.state, ranking, memo, out)
-            unchanged = given[0] is None or same(given[0], session.state)
-            unchanged = unchanged and same(given[1:], (ranking, memo))
+            unchanged = given == (ranking.tobytes(), memo.tobytes())
+            unchanged = unchanged and (state is None or same(state, session.state))
             assert unchanged, f"{where}: propensity must change nothing but `out`"
-            assert ((out > 0) & (out <= 1 + _TOLERANCE)).all(), (
-                f"{where}: propensity must be a probability above 0 of what has happened, found {out} for {ranking}"
-            )
-            known = stated[range(n_positions), ranking]
-            assert (np.isnan(known) | (abs(known - out) < _TOLERANCE)).all(), (
-                f"{where}: the propensity of an item at a position depends on what was known before `rank` alone, "
-                f"found {known} and {out} for {ranking}"
-            )
-            stated[range(n_positions), ranking] = out
-            seen[range(n_positions), ranking] += 1
+            shown[sample], said[sample] = ranking, out
+        wrong = ~((said > 0) & (said <= 1 + _TOLERANCE)).all(axis=1)
+        assert not wrong.any(), (
+            f"{where}: propensity must be a probability above 0 of what has happened, found {said[wrong][0]} for "
+            f"{shown[wrong][0]}"
+        )
+        stated = np.full((n_positions, n_items), np.nan)
+        stated[positions, shown] = said
+        known = stated[positions, shown]
+        wrong = (abs(known - said) >= _TOLERANCE).any(axis=1)
+        assert not wrong.any(), (
+            f"{where}: the propensity of an item at a position depends on what was known before `rank` alone, "
+            f"found {known[wrong][0]} and {said[wrong][0]} for {shown[wrong][0]}"
+        )
+        seen = np.array([np.bincount(column, minlength=n_items) for column in shown.T])
         for k in range(n_positions):
             expected = np.nan_to_num(stated[k])
             rest = 1 - expected.sum()
@@ -123,15 +130,16 @@ def check_prime(problem: Problem, where: str) -> None:
         session.step()
 
 
-def check_describe(problem: Problem, where: str) -> None:
+def check_describe(moments: list[Session], where: str) -> None:
     """It has the agreed keys, changes nothing, and lists keep to the groups until the next decision."""
+    problem = moments[0].problem
     describe = problem.policy.live.describe
     if describe is None:
         return
     n_items = problem.model.n_items
     first = describe(problem.start()).keys() & {"groups", "settled"}
-    for session in _sessions(problem, where):
-        before = copy_of(session.state)
+    for moment in moments:
+        session, before = moment.copy(), moment.state
         told = describe(session.state)
         assert told.keys() & {"groups", "settled"} == first, (
             f"{where}: describe must have groups and settled from the first state on, or never"
@@ -183,10 +191,10 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
         )
 
 
-def check_possible(problem: Problem, where: str) -> None:
+def check_possible(moments: list[Session], where: str) -> None:
     """A live ranker would load each of the states that the policy comes to."""
-    for session in _sessions(problem, where):
-        _check_possible(problem, session.state, problem.model.n_items, where)
+    for moment in moments:
+        _check_possible(moment.problem, moment.state, moment.problem.model.n_items, where)
 
 
 def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> None:

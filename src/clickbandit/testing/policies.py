@@ -13,6 +13,7 @@ from clickbandit.testing._optional import (
     check_possible,
     check_prime,
     check_propensity,
+    moments_of,
 )
 from clickbandit.testing._session import Session
 from clickbandit.testing.click_models import LEVEL, chi_square
@@ -50,12 +51,13 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         _check_lists(problem, where)
         _check_feedback(problem, where)
         _check_saving(problem, where)
-        check_describe(problem, where)
-        check_possible(problem, where)
+        moments = moments_of(problem, where)
+        check_describe(moments, where)
+        check_possible(moments, where)
         check_items(problem, where)
         check_prime(problem, where)
         if n_positions == min(3, users.n_items) or model is not None:  # what takes long, on the small ones
-            check_propensity(problem, where)
+            check_propensity(moments, where)
             _check_compiled(problem, where)
             _check_numbers(problem, where)
 
@@ -121,6 +123,8 @@ def _check_saving(problem: Problem, where: str) -> None:
 
 def _check_numbers(problem: Problem, where: str) -> None:
     """Of many runs: the first lists, in the numbers of the query."""
+    if problem.model.n_items == 1:
+        return
     runs = [Run(problem, run=number) for number in range(_RUNS)]
     backwards = list(range(problem.model.n_items))[::-1]
     if {"best_list", "order"} & set(problem.policy.needs) or problem.policy.renumbered(
