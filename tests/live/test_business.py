@@ -8,7 +8,7 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.intervals import watched_difference
-from clickbandit.live import Ranker
+from clickbandit.live import Ranker, transaction
 from clickbandit.live import engine as engine_module
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
@@ -287,11 +287,12 @@ def count(sql):
     return lambda table: sql(f"select count(*) from {table}")[0][0]
 
 
-def test_what_is_old_is_pruned(open_ranker, count, clock, short_pauses):
+def test_what_is_old_is_pruned(open_ranker, count, clock, short_pauses, monkeypatch):
+    monkeypatch.setattr(transaction, "_SNAPSHOT_RECORDS", 64)
     ranker = open_ranker(policy="batchrank", horizon=100, retention="2h")
     kept = []
     for _ in range(6):
-        for _ in range(200):
+        for _ in range(50):
             shown = ranker.rank("shoes", ITEMS)
             ranker.click(shown.id, shown.items[0])
             ranker.settle(shown.id)
@@ -300,14 +301,14 @@ def test_what_is_old_is_pruned(open_ranker, count, clock, short_pauses):
     learned = ranker.query("shoes").learned
     for _ in range(8):
         ranker.stats()
-    assert count("impressions") == count("events") == 400
+    assert count("impressions") == count("events") == 100
     assert 2 <= count("snapshots") <= 5
-    assert count("log") < 1000
+    assert count("log") < 250
     assert ranker.verify("shoes")
     assert ranker.click(kept[0].id, "A", event_id="again").verdict == "unknown"
     assert ranker.click(kept[-1].id, kept[-1].items[0]).verdict == "duplicate"
     summary = ranker.query("shoes").summary
-    assert (summary.impressions, summary.learned, summary.clicks) == (1200, 1200, 1200)
+    assert (summary.impressions, summary.learned, summary.clicks) == (300, 300, 300)
     ranker.close()
     ranker = open_ranker(policy="batchrank", horizon=100, retention="2h")
     assert ranker.query("shoes").learned == learned

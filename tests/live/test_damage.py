@@ -2,16 +2,17 @@
 
 import contextlib
 import logging
+import shutil
 import sqlite3
 import threading
 
 import pytest
 
-from clickbandit.live import checking
+from clickbandit.live import Ranker, checking
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.stores.sql_reader import SqlReader
-from live.conftest import only_sqlite
+from live.conftest import Clock, only_sqlite
 
 ITEMS = list("ABCDEF")
 SETTINGS = {"policy": "batchrank", "horizon": 50}
@@ -32,12 +33,22 @@ def learn(ranker, n, query="shoes"):
         ranker.settle(shown.id)
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A store with a query that has two snapshots, and what its ranker says of it."""
+    file = tmp_path_factory.mktemp("learned") / "clicks.db"
+    with Ranker(f"sqlite:///{file}", positions=3, clock=Clock(), **SETTINGS) as ranker:
+        learn(ranker, 300)
+        expected = ranker.query("shoes")
+    return file, expected
+
+
 @pytest.fixture
-def damaged(open_ranker, folder):
-    """A query with two snapshots, whose store is changed by statements while nobody serves it."""
+def damaged(learned, open_ranker, folder):
+    """A copy of that store, which is changed by statements while nobody serves it."""
+    file, expected = learned
+    shutil.copy(file, folder / "clicks.db")
     ranker = open_ranker(**SETTINGS)
-    learn(ranker, 300)
-    expected = ranker.query("shoes")
 
     def reopen(*statements):
         nonlocal ranker

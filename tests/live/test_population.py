@@ -7,8 +7,9 @@ import numpy as np
 from benchmarks import population
 
 from clickbandit import CascadeModel, PositionBasedModel
+from naive.recorded import Recorded
 
-RUNS, IMPRESSIONS = 3, 1000
+RUNS, IMPRESSIONS = 3, 600
 
 
 def test_a_small_population(folder, monkeypatch):
@@ -20,7 +21,7 @@ def test_a_small_population(folder, monkeypatch):
         CascadeModel(attraction=[0.1, 0.7, 0.05, 0.4]),
     ]
     kinds = [
-        population.Kind(policy, "q", model, list("ABCD"), positions=2, horizon=100)
+        population.Kind(policy, "q", Recorded(model), list("ABCD"), positions=2, horizon=100)
         for policy, model in zip(("batchrank", "toprank"), models, strict=True)
     ]
     outcomes, verdicts = population.run(
