@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 
 from clickbandit.click_models.base import ClickModel
-from clickbandit.compiling.kernel import (
-    FloatArray,
-    IntArray,
-    callable_kernel,
-    entry_point,
-    interpreted,
-    is_compiled,
-)
+from clickbandit.compiling.kernel import FloatArray, IntArray, is_compiled
+from clickbandit.compiling.specialise import specialise
 
 LEVEL = 1e-6
 """How often a right model would fail a test of its samples, had the seed not been fixed."""
@@ -44,7 +38,8 @@ def check_click_model(model: ClickModel, positions: int | None = None) -> None:
     shuffled = np.random.default_rng(0).permutation(model.n_items)
     for ranking in (np.arange(positions), shuffled[:positions]):
         vectors, law = _check_law(model, ranking)
-        _check_compiled_law(model, ranking)
+        if _is_compiled(model):
+            _check_compiled_law(model, ranking)
         _check_samples(model, ranking, vectors, law)
     if isinstance(model, ClickModel):
         _check_items(model, shuffled[:positions])
@@ -85,44 +80,61 @@ def _check_items(model: ClickModel, ranking: IntArray) -> None:
         )
 
 
+def _is_compiled(model: ClickModel) -> bool:
+    functions = model.functions
+    kernels = (
+        functions.click,
+        functions.click_probability,
+        functions.examination_probability,
+        functions.log_likelihood,
+    )
+    return all(map(is_compiled, kernels))
+
+
+def _users(model: ClickModel, *, compiled: bool) -> Any:
+    """Functions that run the model's kernels, compiled or as plain Python."""
+    return specialise(
+        "clickbandit.testing._users", compiled=compiled, sources=model.sources, model=vars(model.functions)
+    )
+
+
 def _check_compiled_law(model: ClickModel, ranking: IntArray) -> None:
-    for name in ("click_probability", "examination_probability"):
-        fast, plain = np.full((2, len(ranking)), np.nan)
-        function = getattr(model.functions, name)
-        callable_kernel(function)(model.params, ranking, fast)
-        interpreted(function)(model.params, ranking, plain)
-        assert np.allclose(fast, plain, rtol=0, atol=_TOLERANCE), (
-            f"{model.name}, list {ranking.tolist()}: {name} must be the same compiled and interpreted, "
-            f"found {fast.tolist()} and {plain.tolist()}"
+    where = f"{model.name}, list {ranking.tolist()}"
+    users, plain_users = _users(model, compiled=True), _users(model, compiled=False)
+    fast, plain = np.full((2, 2, len(ranking)), np.nan)
+    users.probabilities(model.params, ranking, *fast)
+    plain_users.probabilities(model.params, ranking, *plain)
+    for name, found, expected in zip(("click", "examination"), fast, plain, strict=True):
+        assert np.allclose(found, expected, rtol=0, atol=_TOLERANCE), (
+            f"{where}: {name}_probability must be the same compiled and interpreted, "
+            f"found {found.tolist()} and {expected.tolist()}"
         )
-    function = model.functions.log_likelihood
-    compiled_function = callable_kernel(function)
     for clicks in (np.zeros(len(ranking), np.int64), np.ones(len(ranking), np.int64)):
-        compiled = compiled_function(model.params, ranking, clicks)
-        expected = interpreted(function)(model.params, ranking, clicks)
-        assert np.isclose(compiled, expected, rtol=_TOLERANCE), (
-            f"{model.name}, list {ranking.tolist()}: log_likelihood of clicks {clicks.tolist()} must be the "
-            f"same compiled and interpreted, found {compiled} and {expected}"
+        likelihood = users.likelihood(model.params, ranking, clicks)
+        expected = plain_users.likelihood(model.params, ranking, clicks)
+        assert np.isclose(likelihood, expected, rtol=_TOLERANCE), (
+            f"{where}: log_likelihood of clicks {clicks.tolist()} must be the same compiled and interpreted, "
+            f"found {likelihood} and {expected}"
         )
 
 
 def _check_samples(model: ClickModel, ranking: IntArray, vectors: IntArray, law: FloatArray) -> None:
     where = f"{model.name}, list {ranking.tolist()}"
-    function = model.functions.click
+    users, plain_users = (_users(model, compiled=compiled) for compiled in (_is_compiled(model), False))
     few = _SAMPLES // 100
-    plain, plain_rng = _sample(interpreted(function), model.params, ranking, few, filler=-7)
-    again, _ = _sample(interpreted(function), model.params, ranking, few, filler=9)
+    plain, plain_rng = _sample(plain_users, model, ranking, few, filler=-7)
+    again, _ = _sample(plain_users, model, ranking, few, filler=9)
     assert ((plain == 0) | (plain == 1)).all(), f"{where}: click must write 0 or 1 at every position"
     assert (plain == again).all(), f"{where}: click must depend on params, rng and ranking alone"
-    if is_compiled(function):
-        fast, fast_rng = _sample(function, model.params, ranking, few, filler=-7)
+    if users is not plain_users:
+        fast, fast_rng = _sample(users, model, ranking, few, filler=-7)
         assert (fast == plain).all(), (
             f"{where}: click must make the same of the same random numbers compiled and interpreted"
         )
         assert fast_rng.bit_generator.state == plain_rng.bit_generator.state, (
             f"{where}: click must draw as many random numbers compiled as interpreted"
         )
-    clicks, _ = _sample(function, model.params, ranking, _SAMPLES, filler=-7)
+    clicks, _ = _sample(users, model, ranking, _SAMPLES, filler=-7)
     seen = np.bincount(clicks @ (1 << np.arange(len(ranking))[::-1]), minlength=len(law))
     for vector in np.flatnonzero((law == 0) & (seen > 0)):
         raise AssertionError(
@@ -137,22 +149,13 @@ def _check_samples(model: ClickModel, ranking: IntArray, vectors: IntArray, law:
 
 
 def _sample(
-    click: Any, params: Any, ranking: IntArray, n: int, filler: int
+    users: Any, model: ClickModel, ranking: IntArray, n: int, filler: int
 ) -> tuple[IntArray, np.random.Generator]:
     """The clicks of n users, and the generator as they leave it."""
     rng = np.random.default_rng(1)
     clicks = np.full((n, len(ranking)), filler)
-    simulate = _simulate_compiled if is_compiled(click) else _simulate
-    simulate(click, params, rng, ranking, clicks)
+    users.simulate(model.params, rng, ranking, clicks)
     return clicks, rng
-
-
-def _simulate(click: Any, params: Any, rng: np.random.Generator, ranking: IntArray, clicks: IntArray) -> None:
-    for t in range(len(clicks)):
-        click(params, rng, ranking, clicks[t])
-
-
-_simulate_compiled = entry_point(_simulate)
 
 
 def chi_square(seen: IntArray, expected: FloatArray) -> tuple[float, float]:
