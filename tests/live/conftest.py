@@ -37,12 +37,18 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
+@contextlib.contextmanager
+def new_folder() -> Iterator[Path]:
     """In memory where that is possible: what these tests are about is not the speed of a disk."""
     path = tempfile.mkdtemp(dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
     yield Path(path)
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with new_folder() as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

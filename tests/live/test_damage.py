@@ -12,7 +12,7 @@ from clickbandit.live import Ranker, checking
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.stores.sql_reader import SqlReader
-from live.conftest import Clock, only_sqlite
+from live.conftest import Clock, new_folder, only_sqlite
 
 ITEMS = list("ABCDEF")
 SETTINGS = {"policy": "batchrank", "horizon": 50}
@@ -34,13 +34,14 @@ def learn(ranker, n, query="shoes"):
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory):
+def learned():
     """A store with a query that has two snapshots, and what its ranker says of it."""
-    file = tmp_path_factory.mktemp("learned") / "clicks.db"
-    with Ranker(f"sqlite:///{file}", positions=3, clock=Clock(), **SETTINGS) as ranker:
-        learn(ranker, 300)
-        expected = ranker.query("shoes")
-    return file, expected
+    with new_folder() as path:
+        file = path / "clicks.db"
+        with Ranker(f"sqlite:///{file}", positions=3, clock=Clock(), **SETTINGS) as ranker:
+            learn(ranker, 300)
+            expected = ranker.query("shoes")
+        yield file, expected
 
 
 @pytest.fixture
