@@ -94,6 +94,7 @@ async def _measure(pid: int, port: int, seconds: float) -> list[dict[str, Any]]:
     """Lists with their clicks as fast as they come and at a steady rate, and clicks alone."""
     connections = await connect(port, CONNECTIONS)
     load = Load()
+    await load.meet(connections)
 
     async def lists(seconds: float) -> None:
         await drive(connections, load.rank_and_click, seconds)
@@ -118,6 +119,7 @@ async def _measure_all(pid: int, port: int, seconds: float) -> list[dict[str, An
     """Lists with their clicks, with what a service may have besides."""
     connections = await connect(port, CONNECTIONS)
     load = Load(KEY)
+    await load.meet(connections)
 
     async def lists(seconds: float) -> None:
         await drive(connections, load.rank_and_click, seconds)
@@ -218,6 +220,16 @@ class Load:
         self.rank_times = array("d")
         self.event_times = array("d")
         self.events = 0
+
+    async def meet(self, connections: list["Connection"]) -> None:
+        """Ask for each query once, for the first list of a query costs more than others."""
+        left = iter(self._ranks)
+
+        def work() -> Request | None:
+            rank = next(left, None)
+            return None if rank is None else Request(rank, self._ranked)
+
+        await asyncio.gather(*(connection.run(work) for connection in connections))
 
     def rank_and_click(self) -> "Request":
         return Request(self._random.choice(self._ranks), self._ranked)

@@ -99,6 +99,7 @@ def _ask(pid: int, port: int, name: str, path: str, n: int) -> dict[str, Any]:
 async def _measure(pid: int, port: int, seconds: float, turns: int) -> list[dict[str, Any]]:
     connections = await connect(port, CONNECTIONS)
     load = Load()
+    await load.meet(connections)
     await drive(connections, load.rank_and_click, 3.0)
     costs: dict[str, list[float]] = {"nobody": [], "overview": [], "query": []}
     for _ in range(turns):

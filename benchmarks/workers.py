@@ -54,6 +54,7 @@ async def _load(service: int, postgres: int, port: int, seconds: float, workers:
     await _until_all_answer(service, workers)
     connections = await connect(port, CONNECTIONS * workers)
     load = Load()
+    await load.meet(connections)
     await drive(connections, load.rank_and_click, WARM_UP)
     load.reset()
     stats = _stats(port)

@@ -162,7 +162,9 @@ def test_how_probable_a_whole_list_is(name):
                 rank(trial, rng, ranking, memo)
                 interpreted(policy.live.propensity)(trial, ranking, memo, chances)
                 stated = policy.live.prefix
-                prefix = of_groups(chances) if stated is None else stated(trial, ranking, memo)
+                prefix = of_groups(chances) if stated is None else np.zeros(len(ranking))
+                if stated is not None:
+                    interpreted(stated)(trial, ranking, memo, prefix)
                 found[tuple(ranking.tolist()), tuple(prefix.round(9).tolist())] += 1
             assert len(found) == len({shown for shown, _ in found}), "a list has one probability"
             for (_, prefix), n in found.items():

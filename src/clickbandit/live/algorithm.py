@@ -34,23 +34,25 @@ class Algorithm:
         self.policy = policy
         self.name = str(policy)
         algorithm, live = policy.algorithm, policy.live
-        propensity = live.propensity or unknown
-        kernels = known.get((algorithm, propensity))
+        propensity, prefix = live.propensity or unknown, live.prefix or unknown
+        kernels = known.get((algorithm, propensity, prefix))
         if kernels is None:
-            kernels = known[algorithm, propensity] = specialise(
+            functions = (algorithm.void, propensity, prefix)
+            kernels = known[algorithm, propensity, prefix] = specialise(
                 "clickbandit.live.kernels",
-                compiled=policy.compiled and is_compiled(algorithm.void) and is_compiled(propensity),
+                compiled=policy.compiled and all(map(is_compiled, functions)),
                 sources=[algorithm.init],
                 policy=vars(algorithm),
-                propensity={"propensity": propensity},
+                chances={"propensity": propensity, "prefix": prefix},
             )
         self.serve, self.learn, self.give_back = kernels.serve, kernels.learn, kernels.give_back
         self.random = addresses if is_compiled(kernels.serve) else lambda rng: rng
         """What `serve` takes for a generator, which must be kept as long."""
         self.states_chances = live.propensity is not None
+        self.states_prefix = live.prefix is not None
         self.memo_size, self.best = algorithm.memo_size, algorithm.best
         self.describe, self.renumber = live.describe, live.renumber
-        self.admit, self.retire, self.prefix = live.admit, live.retire, live.prefix
+        self.admit, self.retire = live.admit, live.retire
         self.teach, self.expect = live.teach, live.expect
         self.learns_any = live.learns_any
 
@@ -90,11 +92,11 @@ class Algorithm:
             state = self.start(3, 2, _TRIAL_HORIZON)
             rng = np.random.Generator(np.random.SFC64(0))
             ranking, clicks = np.zeros(2, np.int64), np.zeros(2, np.int64)
-            memo, chances = np.zeros(self.memo_size(3, 2)), np.zeros(2)
+            memo, chances, whole = np.zeros(self.memo_size(3, 2)), np.zeros(2), np.zeros(2)
             random = self.random(rng)
-            self.serve(state, random, ranking, memo, chances)
+            self.serve(state, random, ranking, memo, chances, whole)
             self.give_back(state, ranking, memo)
-            self.serve(state, random, ranking, memo, chances)
+            self.serve(state, random, ranking, memo, chances, whole)
             self.learn(state, ranking, clicks, memo)
             self.best(state, ranking)
         except NumbaError as error:

@@ -115,7 +115,7 @@ class Batch(Transaction):
                 raise InputError(
                     f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
                 )
-        source, shown, propensities, to_learn = self._make_list(row, request)
+        source, shown, propensities, to_learn, written = self._make_list(row, request)
         share, unit = compared(self.settings, request.user)
         impression = ImpressionRow(
             id=request.id,
@@ -123,7 +123,7 @@ class Batch(Transaction):
             at=self.now,
             expires=self.now + (self.settings.window_ms if row.window is None else row.window),
             source=source,
-            items=_write(shown),
+            items=written or _write(shown),
             body=request.body,
             propensities=propensities,
             learning=to_learn,
@@ -150,15 +150,17 @@ class Batch(Transaction):
 
     def _make_list(
         self, row: QueryRow, request: RankRequest
-    ) -> tuple[int, Sequence[str], bytes | None, bytes | None]:
-        """Where the list comes from, its items, its propensities, and what is to be remembered for learning."""
+    ) -> tuple[int, Sequence[str], bytes | None, bytes | None, str]:
+        """Where the list comes from, its items, its propensities, what is to be remembered for learning, and if it is
+        at hand the items as JSON."""
         items = request.items
         if is_held_out(self.settings, request.id, request.user):
-            return HOLDOUT, arrange(items, request, row.positions), None, None
+            return HOLDOUT, arrange(items, request, row.positions), None, None, ""
         if not items:
-            return RULES, (), None, None
+            return RULES, (), None, None, ""
         if row.frozen is not None:
-            return FROZEN, arrange([*json.loads(row.frozen), *items], request, row.positions), None, None
+            shown = arrange([*json.loads(row.frozen), *items], request, row.positions)
+            return FROZEN, shown, None, None, ""
         learner = self.learner(row)
         if not learner.items:
             change: Start | Items | None = self.start(row, items, request.scores)
@@ -177,17 +179,18 @@ class Batch(Transaction):
                 learner.always_shows(item, position) for item, position in request.pinned.items()
             )
             if not free:
-                return RULES, arrange([*learner.best(), *items], request, row.positions), None, None
+                shown = arrange([*learner.best(), *items], request, row.positions)
+                return RULES, shown, None, None, ""
 
         self._carefully(row, lambda: learner.rank(self.settings.propensity_draws))
         self._append(row, records.RANK)
-        ranking = learner.ranking
-        names = learner.items
+        ranking, names, written = learner.ranking.tolist(), learner.items, learner.written
         return (
             POLICY,
-            [names[item] for item in ranking.tolist()],
+            [names[item] for item in ranking],
             write_chances(learner),
-            learning.write(learner.version, ranking.astype("<i2").tobytes(), learner.memo.tobytes()),
+            learning.write(learner.version, learner.ranking.astype("<i2").tobytes(), learner.memo.tobytes()),
+            f"[{', '.join([written[item] for item in ranking])}]",
         )
 
     def _shown(self, impression: ImpressionRow, items: Sequence[str] | None = None) -> Shown:

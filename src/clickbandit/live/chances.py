@@ -4,6 +4,7 @@ None if they are not known; those of each item at its position; with those of th
 do not follow; or both, each with its errors behind.
 """
 
+from struct import unpack
 from typing import NamedTuple
 
 import numpy as np
@@ -30,13 +31,8 @@ def write_chances(learner: Learner) -> bytes:
         return b"".join(values.tobytes() for values in learner.estimate)
     if not learner.algorithm.states_chances:
         return b""
-    prefix = learner.algorithm.prefix
     written = learner.chances.tobytes()
-    return (
-        written
-        if prefix is None
-        else written + prefix(learner.state, learner.ranking, learner.memo).tobytes()
-    )
+    return written + learner.whole.tobytes() if learner.algorithm.states_prefix else written
 
 
 def read_all_chances(written: bytes | None, n: int) -> Chances:
@@ -57,6 +53,8 @@ def read_all_chances(written: bytes | None, n: int) -> Chances:
 
 def read_chances(written: bytes | None, n: int) -> tuple[tuple[float | None, ...], tuple[float, ...] | None]:
     """Those of each item at its position, and their errors."""
-    found = read_all_chances(written, n)
-    errors = found.propensity_errors
-    return tuple(found.propensities or (None,) * n), None if errors is None else tuple(errors)
+    if not written or not n:
+        return (1.0 if written is None else None,) * n, None
+    values = unpack(f"<{len(written) // 8}d", written)
+    known = tuple([None if chance != chance else chance for chance in values[:n]])
+    return known, values[n : 2 * n] if len(values) == 4 * n else None

@@ -254,8 +254,7 @@ class Engine:
             for request in requests:
                 if isinstance(request, ForgetRequest):
                     ids.update(store.of_user(request.user, MAX_FORGOTTEN))
-            flush = any(isinstance(request, FlushRequest) for request in requests)
-            due = store.due(now, _MAX_DUE) if flush else []
+            due = store.due(now, _MAX_DUE) if FlushRequest in set(map(type, requests)) else []
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
@@ -273,6 +272,7 @@ class Engine:
                 store.save(changes)
                 committing = True
                 store.commit()
+                self.learners.stored(changes)
             else:
                 store.rollback()
                 for row in touched:
@@ -320,7 +320,7 @@ class Engine:
                     self._store.rollback()
                     results[k] = error
                 else:
-                    self.learners.forget(-1 if id is None else id)
+                    self.learners.deleted(-1 if id is None else id)
 
     def _prune(self) -> None:
         """Forget what is old, a little at a time, and queries of no use if there are too many."""
@@ -331,7 +331,7 @@ class Engine:
             if self._full:
                 self._full = False
                 for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
-                    self.learners.forget(id)
+                    self.learners.deleted(id)
             # had the machine's clock been set years ahead before the start, all would seem old
             found = self._store.prune(self._now - self._gap - self._settings.retention_ms, _PRUNE_ROWS)
             self.counts.pruned += found

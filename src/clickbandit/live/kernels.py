@@ -6,18 +6,21 @@ from typing import Any
 from clickbandit.compiling.generator import generator_at
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point, kernel
 from clickbandit.policies.batchrank.algorithm import rank, update  # policy
-from clickbandit.policies.batchrank.describe import propensity  # propensity
+from clickbandit.policies.batchrank.describe import prefix, propensity  # chances
 from clickbandit.policies.batchrank.late import void  # policy
 
 
 @counted_entry_point
-def serve(state: Any, random: Any, ranking: IntArray, memo: FloatArray, chances: FloatArray) -> None:
-    """A list, its memo, and by position the probability that its item stands there.
+def serve(
+    state: Any, random: Any, ranking: IntArray, memo: FloatArray, chances: FloatArray, whole: FloatArray
+) -> None:
+    """A list, its memo, and by position the probability that its item stands there, and that all is so down to there.
 
     `random` is what `compiling.generator.addresses` gives; as plain Python, a generator.
     """
     rank(state, generator_at(random), ranking, memo)
     propensity(state, ranking, memo, chances)
+    prefix(state, ranking, memo, whole)
 
 
 @entry_point
@@ -32,6 +35,6 @@ def give_back(state: Any, ranking: IntArray, memo: FloatArray) -> None:
 
 @kernel
 def unknown(state: Any, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    """The propensity of a policy that states none."""
+    """What a policy states none of."""
     for k in range(len(out)):
         out[k] = math.nan

@@ -3,6 +3,7 @@
 No clock, no files: the same records give the same bytes, here, in another process, and when the log is replayed.
 """
 
+import json
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -27,34 +28,6 @@ MAX_CHANGES = 1000
 class Learner:
     """A query's learner. Before its first start it has no items and no state."""
 
-    __slots__ = (
-        "_algorithms",
-        "algorithm",
-        "ask_at",
-        "chances",
-        "changes",
-        "described",
-        "estimate",
-        "generation",
-        "horizon",
-        "index",
-        "items",
-        "look_at",
-        "memo",
-        "missing",
-        "number",
-        "positions",
-        "query",
-        "random",
-        "ranking",
-        "rng",
-        "scores",
-        "seed",
-        "seen",
-        "size",
-        "state",
-        "version",
-    )
     algorithm: Algorithm
     state: Any
     rng: np.random.Generator
@@ -63,6 +36,7 @@ class Learner:
     ranking: IntArray
     memo: FloatArray
     chances: FloatArray
+    whole: FloatArray
     estimate: Estimate | None
 
     def __init__(self, query: str, algorithms: Algorithms) -> None:
@@ -80,6 +54,8 @@ class Learner:
         self.items: list[str] = []
         """The names of the items by their numbers."""
         self.index: dict[str, int] = {}
+        self.written: list[str] = []
+        """The same as JSON."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
@@ -157,12 +133,12 @@ class Learner:
         self.estimate = None
         estimated = draws > 0 and not self.algorithm.states_chances
         before = copy_of(self.state) if estimated else None
-        self.algorithm.serve(self.state, self.random, self.ranking, self.memo, self.chances)
+        self.algorithm.serve(self.state, self.random, self.ranking, self.memo, self.chances, self.whole)
         if before is not None:
             apart, _ = generators(self.seed, self.query, "propensities", self.algorithm.name, self.number)
             unstated = np.zeros_like(self.chances)
             self.estimate = by_draws(
-                lambda *given: self.algorithm.serve(*given, unstated),
+                lambda *given: self.algorithm.serve(*given, unstated, unstated),
                 before,
                 self.ranking,
                 self.memo,
@@ -226,10 +202,11 @@ class Learner:
     def _name(self, items: list[str]) -> None:
         self.items = items
         self.index = {name: item for item, name in enumerate(items)}
+        self.written = [json.dumps(name, ensure_ascii=False) for name in items]
 
     def _make_room(self) -> None:
         self.ranking = np.zeros(self.shown, np.int64)
-        self.chances = np.zeros(self.shown)
+        self.chances, self.whole = np.zeros((2, self.shown))
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
         arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()

@@ -10,11 +10,12 @@ from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import Shared
-from clickbandit.live.stores.contract import LogRow, QueryRow, Snapshot, Store, checksum
+from clickbandit.live.stores.contract import DAY, Changes, LogRow, QueryRow, Snapshot, Store, checksum
 from clickbandit.live.values import StoreError
 
 _OVERHEAD = 8000
 """Bytes of a learner besides its state, about."""
+_MAX_OFFERS = 100_000
 _SHARE = 8
 """So many of the largest learners must fit in memory."""
 
@@ -36,12 +37,30 @@ class Learners:
         self.shared = Shared(settings)
         self._known: OrderedDict[int, Learner] = OrderedDict()
         self._bytes: dict[int, int] = {}
+        self._offers: dict[int, int] = {}
+        """When offers were last stored."""
         self.n_bytes = 0
         """About how many these take."""
         self.n_loaded = 0
         """How many were read from the store."""
         self.n_damaged = 0
         """How many snapshots and logs were found damaged."""
+
+    def knows_offer(self, id: int, now: int) -> bool:
+        """Whether an offer is stored, and was in use so short a time ago that it need not be said again."""
+        return self._offers.get(id, -DAY) > now - DAY // 2
+
+    def stored(self, changes: Changes) -> None:
+        """These are committed."""
+        if len(self._offers) > _MAX_OFFERS:
+            self._offers.clear()
+        for offer in changes.offers:
+            self._offers[offer.id] = offer.at
+
+    def deleted(self, query: int) -> None:
+        """Another may get its id."""
+        self.forget(query)
+        self._offers.clear()
 
     def __len__(self) -> int:
         return len(self._known)

@@ -231,7 +231,7 @@ class Transaction:
         settings = f"{row.id}\0{row.policy}\0{row.positions}\0{row.horizon}\0{self.settings.seed}"
         digest = blake2b(request + settings.encode(), digest_size=8, person=b"offer").digest()
         id = int.from_bytes(digest, "little", signed=True)
-        if id not in self._offers:
+        if id not in self._offers and not self.learners.knows_offer(id, self.now):
             self._offers[id] = OfferRow(
                 id,
                 row.id,

@@ -159,7 +159,7 @@ class Prefix(Protocol):
     """Called right after `rank`: for each position the exact probability, given what was known just before, that the
     list is the same down to there."""
 
-    def __call__(self, state: State, ranking: IntArray, memo: FloatArray, /) -> FloatArray: ...
+    def __call__(self, state: State, ranking: IntArray, memo: FloatArray, out: FloatArray, /) -> None: ...
 
 
 class Describe(Protocol):

@@ -48,10 +48,11 @@ class _Learner:
         self._random = algorithm.random(self._rng)
         self._ranking = np.zeros(shown, np.int64)
         self._memo = np.zeros(algorithm.memo_size(len(items), shown))
-        self._chances = np.zeros(shown)
+        self._unused = np.zeros(shown)
 
     def rank(self) -> tuple[str, ...]:
-        self._algorithm.serve(self._state, self._random, self._ranking, self._memo, self._chances)
+        unused = self._unused
+        self._algorithm.serve(self._state, self._random, self._ranking, self._memo, unused, unused)
         return tuple(self._names[item] for item in self._ranking.tolist())
 
     def learn(self, clicks: Any) -> None:

@@ -1,6 +1,7 @@
 """Running the service: a socket to listen on, one process or several, and an orderly end."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -37,6 +38,8 @@ _LOOK = 0.5
 _EVERY = 1.0
 """Seconds between two looks at connections and keys."""
 _BACKLOG = 2048
+_GARBAGE = (50_000, 20, 100)
+"""When to look for objects that hold each other: requests leave none, and to look takes time."""
 
 
 def make_service(settings: ServiceSettings, peers: Peers | None = None) -> Service:
@@ -145,6 +148,9 @@ def run(
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    gc.collect()
+    gc.freeze()  # what is there stays
+    gc.set_threshold(*_GARBAGE)
     announce()
     server.run(listener)
 

@@ -26,8 +26,11 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
-    next_mark: ClassVar[tuple[str, ...]]
-    """Statements that give the impressions of these ids, which were just settled, the next mark."""
+    next_mark: ClassVar[str] = ""
+    """Where there is one: the statement before impressions are settled, to which `set_mark` gives the next mark."""
+    set_mark: ClassVar[str] = ""
+    give_mark: ClassVar[str] = ""
+    """Where there is one: the statement that gives it to those of these ids when they are settled."""
     for_update: ClassVar[str] = ""
     """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""

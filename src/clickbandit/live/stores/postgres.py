@@ -119,7 +119,7 @@ class PostgresDatabase(Database):
     one_of = "= any(?)"
     position_of = "strpos"
     is_later = "not base"
-    next_mark = (f"update impressions set mark = (select nextval('marks')) where id {one_of}",)
+    give_mark = f"update impressions set mark = (select nextval('marks')) where id {one_of}"
     for_update = "for update"
     unlocked = "for update of {} skip locked"
 

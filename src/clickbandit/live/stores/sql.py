@@ -4,7 +4,7 @@ Values stand as `?`. Where the two differ, a `Database` says how it has it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -35,7 +35,8 @@ _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "creat
 _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 _SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
-_SET_IMPRESSION = "update impressions set outcome = ?, clicks = ? where id = ?"
+_SET = "update impressions set outcome = ?, clicks = ?"
+_SET_IMPRESSION = f"{_SET} where id = ?"
 _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
@@ -82,8 +83,11 @@ class SqlStore(ABC):
         """Add rows of impressions to those of a batch, and the queries that they are of."""
         rows = [locked.impressions.setdefault(row[0], ImpressionRow(*row)) for row in impressions]
         others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
-        for row in self.database.find(f"{QUERY} from queries", "id", others):
+        for row in self._queries(others):
             locked.queries[row[1]] = QueryRow(*row)
+
+    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
+        return self.database.find(f"{QUERY} from queries", "id", ids)
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}
@@ -106,10 +110,14 @@ class SqlStore(ABC):
         return [(id, bytes(lesson)) for id, lesson in self.database.rows(asked, (limit,))]
 
     def save(self, changes: Changes) -> None:
+        settled = [impression for impression in changes.touched if impression.outcome == SETTLED]
+        if settled and self.database.next_mark:
+            self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
             (_SET_QUERY, [_query_values(row) for row in changes.queries]),
             (_ADD_IMPRESSION, [_impression_values(row) for row in changes.impressions]),
-            (_SET_IMPRESSION, [(i.outcome, i.clicks, i.id) for i in changes.touched]),
+            (_SET_IMPRESSION, [(i.outcome, i.clicks, i.id) for i in changes.touched if i.outcome != SETTLED]),
+            (f"{_SET} {self.database.set_mark} where id = ?", [(i.outcome, i.clicks, i.id) for i in settled]),
             (_ADD_EVENT, changes.events),
             (_ADD_LOG, changes.log),
             (_ADD_SNAPSHOT, changes.snapshots),
@@ -124,9 +132,8 @@ class SqlStore(ABC):
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
-        settled = [impression.id for impression in changes.touched if impression.outcome == SETTLED]
-        for statement in self.database.next_mark if settled else ():
-            self.database.run(statement, (self.database.list_of(settled),) if "?" in statement else ())
+        if settled and self.database.give_mark:
+            self.database.run(self.database.give_mark, (self.database.list_of([i.id for i in settled]),))
         if changes.forgotten:
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)

@@ -4,15 +4,17 @@ import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from clickbandit.errors import InputError
+from clickbandit.live.stores.cache import Rows
 from clickbandit.live.stores.contract import (
     PENDING,
     QUERY_COLUMNS,
+    Changes,
     Locked,
     NewQuery,
     Part,
@@ -20,8 +22,9 @@ from clickbandit.live.stores.contract import (
 )
 from clickbandit.live.stores.database import Database, insert
 from clickbandit.live.stores.migrations import VERSION, own_tables, steps
+from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql import SqlStore
-from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader
+from clickbandit.live.stores.sql_reader import QUERY, SqlReader
 from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
@@ -87,10 +90,8 @@ class SqliteDatabase(Database):
     one_of = "in (select value from json_each(?))"
     position_of = "instr"
     is_later = "base = 0"
-    next_mark = (
-        "update meta set mark = coalesce(mark, 0) + 1",
-        f"update impressions set mark = (select mark from meta) where id {one_of}",
-    )
+    next_mark = "update meta set mark = coalesce(mark, 0) + 1"
+    set_mark = ", mark = (select mark from meta)"
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
@@ -151,6 +152,7 @@ class SqliteStore(SqlStore):
                 f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
             ):
                 self.database.run(f"pragma {setting}")
+            self._rows = Rows(self.database)
             self._make_tables()
             ((self._n_queries,),) = self.database.rows("select count(*) from queries")
         except (sqlite3.Error, StoreError, OSError) as error:
@@ -211,25 +213,43 @@ class SqliteStore(SqlStore):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        find = self.database.find
-        queries = {row[1]: QueryRow(*row) for row in find(f"{QUERY} from queries", "name", names)}
+        queries = {row[1]: QueryRow(*row) for row in self._rows.queries(names)}
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
-            made = find(f"{QUERY} from queries", "name", [query.name for query in created])
+            made = self.database.find(f"{QUERY} from queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
-        self._add(find(f"{IMPRESSION} from impressions", "id", ids), locked)
+        self._add(self._rows.impressions(ids), locked)
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
-        rows = self.database.rows(
-            f"select {IMPRESSION} from impressions where outcome = {PENDING} and expires <= ? "
-            "order by expires, number limit ?",
-            (now, limit),
-        )
-        self._add(rows, locked)
-        return [row[0] for row in rows]
+        due = self.due(now, limit)
+        self._add(self._rows.impressions(due), locked)
+        return due
+
+    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
+        return self._rows.queries_by_id(ids)
+
+    def save(self, changes: Changes) -> None:
+        self._rows.expect(changes)
+        super().save(changes)
+
+    def commit(self) -> None:
+        super().commit()
+        self._rows.keep()
+
+    def rollback(self) -> None:
+        self._rows.drop()
+        super().rollback()
+
+    def prune(self, before: int, limit: int, keep: Callable[[list[Decision]], None] | None = None) -> int:
+        self._rows.forget_before(before)
+        return super().prune(before, limit, keep)
+
+    def _delete(self, queries: Sequence[int]) -> None:
+        self._rows.clear()
+        super()._delete(queries)
 
     def close(self) -> None:
         super().close()

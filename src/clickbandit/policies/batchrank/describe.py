@@ -14,52 +14,47 @@ def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArra
     for batch in range(len(ranking)):
         if state.last[batch] >= 0:
             length = state.last[batch] - batch + 1
-            counted = 0
+            least = _least(state, batch, ranking, memo)
             for k in range(batch, batch + length):
-                counted += memo[k] == state.epoch[batch]
-            least = counted  # how many items were issued least before the list was made
-            if counted == 0:
-                least = state.size[batch]
-            elif (
-                counted == length
-                and state.issued[ranking[batch]] != state.issued[state.items[state.start[batch]]]
-            ):
-                least = counted + state.fresh[batch]
-            for k in range(batch, batch + length):
-                if counted == 0 or memo[k] == state.epoch[batch]:
+                if least == state.size[batch] or memo[k] == state.epoch[batch]:
                     out[k] = 1 / max(least, length)
                 else:
                     out[k] = (1 - least / length) / (state.size[batch] - least)
 
 
-def prefix(state: State, ranking: IntArray, memo: FloatArray) -> FloatArray:
+@kernel
+def prefix(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
     """As `display_batch` draws it: one of the least issued, or one of the others where they leave places."""
-    chances = np.ones(len(ranking))
-    for batch in np.flatnonzero(state.last[: len(ranking)] >= 0).tolist():
-        stop, size = int(state.last[batch]) + 1, int(state.size[batch])
-        fresh = _least(state, batch, ranking, memo)
-        others = size - fresh
-        for k in range(batch, stop):
-            places = max(fresh, stop - k)
-            if size == 1:
-                continue
-            if memo[k] == state.epoch[batch] or others == 0:
-                chances[k] = 1 / places
-                fresh -= 1
-            else:
-                chances[k] = (places - fresh) / places / others
-                others -= 1
-    return np.asarray(np.cumprod(chances), np.float64)
+    whole = 1.0
+    for batch in range(len(ranking)):
+        if state.last[batch] >= 0:
+            stop = state.last[batch] + 1
+            fresh = _least(state, batch, ranking, memo)
+            others = state.size[batch] - fresh
+            for k in range(batch, stop):
+                places = max(fresh, stop - k)
+                if state.size[batch] > 1:
+                    if memo[k] == state.epoch[batch] or others == 0:
+                        whole /= places
+                        fresh -= 1
+                    else:
+                        whole *= (places - fresh) / places / others
+                        others -= 1
+                out[k] = whole
 
 
+@kernel
 def _least(state: State, batch: int, ranking: IntArray, memo: FloatArray) -> int:
     """How many items of a batch were issued least before the list was made."""
-    places = range(batch, int(state.last[batch]) + 1)
-    counted = sum(bool(memo[k] == state.epoch[batch]) for k in places)
+    length = state.last[batch] - batch + 1
+    counted = 0
+    for k in range(batch, batch + length):
+        counted += memo[k] == state.epoch[batch]
     if counted == 0:
         return int(state.size[batch])
-    all_issued = state.issued[ranking[batch]] == state.issued[state.items[state.start[batch]]]
-    return counted + int(state.fresh[batch]) if counted == len(places) and not all_issued else counted
+    if counted == length and state.issued[ranking[batch]] != state.issued[state.items[state.start[batch]]]:
+        return counted + int(state.fresh[batch])
+    return counted
 
 
 def describe(state: State) -> dict[str, Any]:
