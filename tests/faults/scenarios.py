@@ -281,19 +281,22 @@ def _flip(
 
 
 def truncate_file(store: str, times: int, seed: int) -> Outcome:
-    """What was on the lost part is gone: the rest is refused in one sentence, or used, and `verify` says whether all
-    of a query's log is there. No process may crash."""
+    """What was on the lost part is gone: the rest is refused in one sentence, or used, and then what is known is what
+    was known at one moment, unless `verify` says that it is damaged. No process may crash."""
     chance = random.Random(seed)
     logging.getLogger("clickbandit.live").setLevel(logging.CRITICAL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "clicks.db")
         settings: Any = {"policy": "batchrank", "positions": 3, "horizon": 50}
+        known = {}
         with Ranker(f"sqlite:///{path}", **settings) as ranker:
             for _ in range(_LEARNED):
                 shown = ranker.rank("shoes", ITEMS)
+                _remember(ranker, known)
                 ranker.click(shown.id, shown.items[0])
                 ranker.settle(shown.id)
+                _remember(ranker, known)
             saved = {file: file.read_bytes() for file in path.parent.iterdir() if "lock" not in file.name}
         for _ in range(times):
             for file, content in saved.items():
@@ -302,20 +305,31 @@ def truncate_file(store: str, times: int, seed: int) -> Outcome:
             os.truncate(victim, chance.randrange(len(saved[victim]) + 1))
             try:
                 with Ranker(f"sqlite:///{path}", **settings) as ranker:
-                    counts[_use(ranker)] += 1
+                    counts[_use(ranker, known)] += 1
             except (InputError, StoreError):
                 counts["times it was refused"] += 1
     return Outcome(counts=dict(counts))
 
 
-def _use(ranker: Ranker) -> str:
-    """Ask for a list, and whether its query's log is whole."""
+def _remember(ranker: Ranker, known: dict[int, Any]) -> None:
+    """What is known after which record."""
+    detail = ranker.query("shoes")
+    known[detail.records] = (detail.learned, detail.best, detail.summary.learned, detail.summary.impressions)
+
+
+def _use(ranker: Ranker, known: dict[int, Any]) -> str:
+    """See what is known, go on from there, and ask whether all that is stored is what was written."""
     with contextlib.suppress(StoreError, InputError):
+        left: dict[int, Any] = {}
+        _remember(ranker, left)
         shown = ranker.rank("shoes", ITEMS)
         if shown.source == "policy":
             ranker.settle(shown.id)
-            whole = ranker.verify("shoes")
-            return "times it was used" if whole else "times it was used and said to be damaged"
+            if ranker.verify("shoes"):
+                assert left.items() <= known.items(), "what is known was never known, and nothing says so"
+                return "times it was used"
+            assert ranker.stats().damaged > 0, "it is damaged, and that is not counted"
+            return "times it was used and said to be damaged"
     raise StoreError("it serves the given order")
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,31 +139,34 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self._lock_file = _lock(self.path)
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
-            self.database = SqliteDatabase(self.path)
-            found = os.stat(self.path)
-            self._file = found.st_dev, found.st_ino
-            for setting in (
-                "journal_mode = wal",
-                "synchronous = full",
-                f"cache_size = -{_CACHE_KIB}",
-                f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
-            ):
-                self.database.run(f"pragma {setting}")
-            self._rows = Rows(self.database)
-            self._make_tables()
-            ((self._n_queries,),) = self.database.rows("select count(*) from queries")
+            with ExitStack() as undo:  # a connection that is left open would meet what becomes of the file
+                self._lock_file = _lock(self.path)
+                undo.callback(os.close, self._lock_file)
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
+                self.database = SqliteDatabase(self.path)
+                undo.callback(self.database.close)
+                self._set_up()
+                undo.pop_all()
         except (sqlite3.Error, StoreError, OSError) as error:
-            os.close(self._lock_file)
             said = str(error).removeprefix("SQLite: ")
             code = getattr(error.__cause__ or error, "sqlite_errorcode", None)
             kind = Unreachable if code is not None and code & 0xFF in _PASSING else InputError
             raise kind(f"{path} cannot be used as a store: {said}") from error
-        except InputError:
-            os.close(self._lock_file)
-            raise
+
+    def _set_up(self) -> None:
+        found = os.stat(self.path)
+        self._file = found.st_dev, found.st_ino
+        for setting in (
+            "journal_mode = wal",
+            "synchronous = full",
+            f"cache_size = -{_CACHE_KIB}",
+            f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+        ):
+            self.database.run(f"pragma {setting}")
+        self._rows = Rows(self.database)
+        self._make_tables()
+        ((self._n_queries,),) = self.database.rows("select count(*) from queries")
 
     def begin(self) -> None:
         try:
@@ -271,7 +274,10 @@ def open_file(path: Path) -> SqlReader:
             raise InputError(
                 f"{path} was written by an earlier version of clickbandit: serve it once, which brings it up to date"
             )
-    except StoreError as error:
+    except (StoreError, InputError) as error:
+        database.close()
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} cannot be read as a store: {error}") from None
     return SqlReader(database)
 

@@ -1,0 +1,102 @@
+"""Rows that are kept in memory are what the file has, whatever is done with them and whatever fails."""
+
+import os
+
+import pytest
+
+from clickbandit.errors import InputError
+from clickbandit.live.stores.contract import SETTLED, Changes, ImpressionRow, NewQuery
+from clickbandit.live.stores.sqlite import SqliteStore
+from clickbandit.live.values import StoreError
+
+NEW = NewQuery("shoes", "random", 2, 1000, None, 0)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_rows = SqliteStore(tmp_path / "clicks.db")
+    with_rows.begin()
+    row = with_rows.lock(["shoes"], [], [NEW], 10).queries["shoes"]
+    row.impressions = 1
+    with_rows.save(Changes(queries=[row], impressions=[impression(row.id)]))
+    with_rows.commit()
+    yield with_rows
+    with_rows.close()
+
+
+def impression(query: int) -> ImpressionRow:
+    return ImpressionRow("first", query, 5, 10, 0, '["A"]', b"body", None, None)
+
+
+def locked(store):
+    """The query and its impression, in a transaction that is left open."""
+    store.begin()
+    found = store.lock(["shoes"], ["first"], [], 10)
+    return found.queries["shoes"], found.impressions.get("first")
+
+
+def test_what_is_changed_and_not_saved_is_gone(store):
+    row, shown = locked(store)
+    row.policy, shown.clicks = "cts", 1
+    store.save(Changes())
+    store.commit()
+    row, shown = locked(store)
+    assert (row.policy, shown.clicks) == ("random", 0)
+    store.rollback()
+
+
+def test_a_commit_that_fails_leaves_what_the_file_has(store, monkeypatch):
+    row, shown = locked(store)
+    row.impressions, shown.outcome = 2, SETTLED
+    store.save(Changes(queries=[row], touched=[shown]))
+    run = store.database.run
+
+    def fail(statement, values=()):
+        if statement == "commit":
+            raise StoreError("no")
+        return run(statement, values)
+
+    monkeypatch.setattr(store.database, "run", fail)
+    with pytest.raises(StoreError):
+        store.commit()
+    store.rollback()
+    monkeypatch.undo()
+    row, shown = locked(store)
+    assert (row.impressions, shown.outcome) == (1, 0)
+    store.rollback()
+
+
+def test_what_is_pruned_or_deleted_is_not_found(store):
+    _, shown = locked(store)
+    shown.outcome = SETTLED
+    store.save(Changes(touched=[shown]))
+    store.commit()
+    assert store.prune(6, 10) == 1
+    assert locked(store)[1] is None
+    store.rollback()
+    store.delete("shoes")
+    store.begin()
+    assert not store.lock(["shoes"], [], [], 10).queries
+    store.rollback()
+
+
+def test_it_is_read_from_memory(store, monkeypatch):
+    monkeypatch.setattr(store.database, "find", lambda what, column, keys: [] if not keys else 1 / 0)
+    row, shown = locked(store)
+    assert (row.impressions, shown.id) == (1, "first")
+    store.rollback()
+
+
+def test_a_file_that_cannot_be_opened_is_let_go(tmp_path):
+    path = tmp_path / "damaged.db"
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(InputError, match="cannot be used as a store"):
+        SqliteStore(path)
+    open_files = [
+        os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if is_open(name)
+    ]
+    assert not [file for file in open_files if file.startswith(str(path))]
+
+
+def is_open(name: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{name}")
