@@ -10,11 +10,12 @@ import pytest
 from clickbandit import cli
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.errors import InputError
-from clickbandit.logs import count_log, generate_log
+from clickbandit.logs import count_log, formats, generate_log
 from clickbandit.logs.formats.base import LogFormat, format_names, format_of, log_format, registered
 from clickbandit.queries import Query, load_queries, save_queries
 
-BUILT_IN = ["counts", "csv", "jsonl", "parquet", "ubi", "yandex-personalized", "yandex-relpred"]
+MODULES = Path(formats.__file__).parent.glob("[!_]*.py")
+BUILT_IN = sorted(module.stem.replace("_", "-") for module in MODULES if module.stem != "base")
 GUIDE = (Path(__file__).parents[3] / "docs" / "fitting.md").read_text()
 LOG = '{"q": "x", "shown": ["a", "b"], "clicked": ["b"]}\n{"q": "x", "shown": ["b", "a"], "clicked": []}\n'
 
@@ -69,7 +70,10 @@ def run(
 
 def test_built_in_formats_are_the_modules_of_the_package() -> None:
     assert format_names() == BUILT_IN
-    assert format_names(writable=True) == ["csv", "yandex-relpred"]
+    assert {"counts", "csv", "jsonl", "parquet", "ubi", "yandex-personalized", "yandex-relpred"} <= set(
+        BUILT_IN
+    )
+    assert {"csv", "yandex-relpred"} <= set(format_names(writable=True)) < set(BUILT_IN)
     for name in BUILT_IN:
         assert registered.name_of(type(log_format(name))) == name
         assert type(log_format(name)).__doc__
@@ -78,7 +82,12 @@ def test_built_in_formats_are_the_modules_of_the_package() -> None:
 def test_help_names_the_formats(run: Callable[..., tuple[int, str]]) -> None:
     for command in ("fit", "evaluate", "reproduce"):
         assert f"format: {', '.join(BUILT_IN)}." in run(command, "--help")[1]
-    assert "format: csv, yandex-relpred." in run("generate", "--help")[1]
+    assert f"format: {', '.join(format_names(writable=True))}." in run("generate", "--help")[1]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_guide_says_what_a_format_looks_like(name: str) -> None:
+    assert re.search(rf"^\|[^|]*`{name}`", GUIDE, flags=re.M)
 
 
 def test_a_format_of_another_package_is_found_by_fit_and_evaluate(
