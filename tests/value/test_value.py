@@ -194,6 +194,9 @@ def run(tmp_path_factory):
     without = [{**row, "propensities": None, "prefix_propensities": None} for row in log[:9]]
     pq.write_table(pa.Table.from_pylist(without, schema=schema()), folder / "without.parquet")
     pq.write_table(pa.table({"a": [1]}), folder / "foreign.parquet")
+    pq.write_table(pa.table({name: [1] for name in schema().names}), folder / "alike.parquet")
+    short = [{**row, "clicks": row["clicks"][:1]} for row in log[:9]]
+    pq.write_table(pa.Table.from_pylist(short, schema=schema()), folder / "short.parquet")
     (folder / "log.csv").write_text("query,list,clicks\n" + "q,A B,1 0\nq,B A,0 1\n" * 30)
     lists = {
         "good": {"q": ["A", "B"]},
@@ -228,6 +231,8 @@ def test_the_command(run):
     [
         ("without.parquet", ["--lists", "good.json"], "needs propensities to be valued, found none in 9"),
         ("foreign.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
+        ("alike.parquet", ["--lists", "good.json"], "found another: Unsupported cast"),
+        ("short.parquet", ["--lists", "good.json"], "'i0' has not a click and propensities for each item"),
         ("missing.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("good.json", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("log.parquet", ["--lists", "unknown.json"], "found 'Z' for query 'q', which never was"),

@@ -96,11 +96,11 @@ def _print_valuation(valued: Any, estimated: bool) -> None:
     rows = [
         {
             "estimator": one.estimator,
-            "clicks per list": one.value,
-            "95% low": one.low,
-            "high": one.high,
-            "worth": round(one.effective),
-            "support": one.support,
+            "clicks per list": _number(one.value),
+            "95% low": _number(one.low),
+            "high": _number(one.high),
+            "worth": f"{one.effective:,.0f}",
+            "support": f"{one.support:.2f}",
             "right for": one.refused or one.right_for,
         }
         for one in valued.estimates
@@ -109,6 +109,10 @@ def _print_valuation(valued: Any, estimated: bool) -> None:
     print(f"dm: a fitted {valued.model} says {valued.predicted:.4f}, which is right as far as the model is.")
     if estimated:
         print("Propensities are estimates by draws, whose error is not in the intervals.")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _print_prediction(files: list[str], lists: dict[str, list[str]], model: str, as_json: bool) -> None:

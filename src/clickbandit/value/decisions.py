@@ -4,17 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa, pq
+from clickbandit.live.export import schema
 
 _COLUMNS = (
     *("impression", "time", "query", "candidates", "list", "source", "clicks"),
     *("propensities", "prefix_propensities", "propensity_errors"),
 )
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def read_decisions(*paths: str | Path) -> Decisions:
         (row for row in rows.values() if row["source"] == "policy" and row["list"]),
         key=lambda row: row["time"],
     )
-    known = [row for row in made if row["prefix_propensities"] and None not in row["propensities"]]
+    known = [row for row in made if row["prefix_propensities"]]
     if not known:
         raise InputError(
             f"{paths[0]}: a list needs propensities to be valued, found none in {len(rows):,} impressions: serve with "
@@ -78,14 +81,31 @@ def read_decisions(*paths: str | Path) -> Decisions:
 def _read(path: Path) -> pa.Table:
     try:
         table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path} must be Parquet that clickbandit export wrote, found: {error}") from None
-    missing = [name for name in _COLUMNS if name not in table.column_names]
-    if missing:
-        raise InputError(
-            f"{path} must be Parquet that clickbandit export wrote, found none: it has no column {missing[0]!r}"
-        )
+        missing = next((name for name in _COLUMNS if name not in table.column_names), None)
+        if missing:
+            raise _not_exported(path, f"it has no column {missing!r}")
+        typed = pa.schema([schema().field(name) for name in _COLUMNS])
+        table = table.select(_COLUMNS).cast(typed)
+    except (OSError, pa.ArrowException) as error:
+        raise _not_exported(path, str(error).splitlines()[0]) from None
+    for row in table.to_pylist():
+        if row["prefix_propensities"] and not _fits(row):
+            raise _not_exported(
+                path, f"impression {row['impression']!r} has not a click and propensities for each item"
+            )
     return table
+
+
+def _not_exported(path: Path, found: str) -> InputError:
+    return InputError(f"{path} must be Parquet that clickbandit export wrote, found another: {found}")
+
+
+def _fits(row: Mapping[str, Any]) -> bool:
+    """Whether there is something for each item of a list, and propensities are such."""
+    columns = [row[name] or [] for name in ("list", "clicks", "propensities", "prefix_propensities")]
+    return len({len(column) for column in columns}) == 1 and all(
+        chance is not None and 0 < chance <= 1 + _ROUNDING for column in columns[2:] for chance in column
+    )
 
 
 def _filled(rows: Sequence[Sequence[float]], width: int, rest: float) -> FloatArray:
