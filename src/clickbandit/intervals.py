@@ -24,23 +24,21 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: "Sequence[float] | FloatArray", least: float = -math.inf) -> Interval:
-    """The mean of independent values with Student's interval, cut off at the least that it can be.
+    """The mean of independent values with its interval (see `mean_of_strata`), cut off at the least that it can be.
 
     >>> [round(value, 3) for value in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.484, 4.484]
     """
-    mean, variance = _moments(values)
-    if len(values) < 2:
-        return Interval(mean, mean, mean)
-    radius = student_quantile(len(values) - 1) * math.sqrt(variance / len(values))
-    return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
+    return mean_of_strata([values], least)
 
 
-def _moments(values: "Sequence[float] | FloatArray") -> tuple[float, float]:
-    """Mean and variance, in plain Python: the command line must not wait for NumPy."""
+def _moments(values: "Sequence[float] | FloatArray") -> tuple[float, float, float]:
+    """Mean, variance and third central moment, as they are expected to be of all (0 for the last if there are fewer
+    than three), in plain Python: the command line must not wait for NumPy."""
     found = [float(value) for value in values]
-    mean = math.fsum(found) / len(found)
-    return mean, math.fsum((value - mean) ** 2 for value in found) / max(len(found) - 1, 1)
+    n, mean = len(found), math.fsum(found) / len(found)
+    squares, cubes = (math.fsum((value - mean) ** power for value in found) for power in (2, 3))
+    return mean, squares / max(n - 1, 1), cubes * n / ((n - 1) * (n - 2)) if n > 2 else 0.0
 
 
 def mean_of_strata(
@@ -52,25 +50,35 @@ def mean_of_strata(
     no error. The errors of the strata are pooled with Satterthwaite's degrees of freedom, rounded down so that the
     interval is never too short. Without width if some stratum has a single value.
 
+    Regret is skewed: a few runs lose much, and a sample without them looks too good. So the interval reaches further to
+    the side of the long tail than Student's, by the first term of an Edgeworth expansion (Johnson 1978; Hall 1992), if
+    every stratum has five values; fewer do not tell, and Student's is then wide enough.
+
     >>> [round(value, 3) for value in mean_of_strata([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])]
     [7.0, 5.867, 8.133]
+    >>> [round(value, 3) for value in mean_of_strata([[1.0, 1.0, 1.0, 1.0, 2.0, 6.0]])]
+    [2.0, -0.099, 5.876]
     """
-    means, variances = zip(*map(_moments, strata), strict=True)
-    mean, _ = _moments(means)
+    means, variances, cubes = zip(*map(_moments, strata), strict=True)
+    mean = math.fsum(means) / len(means)
     sizes = [len(row) for row in strata]
-    if min(sizes) < 2:
-        return Interval(mean, mean, mean)
     errors = [variance / size for variance, size in zip(variances, sizes, strict=True)]
-    error = sum(errors)
-    if error == 0:
+    error = math.fsum(errors)
+    if min(sizes) < 2 or error == 0:
         return Interval(mean, mean, mean)
     freedom = error**2 / sum(one**2 / (size - 1) for one, size in zip(errors, sizes, strict=True))
-    radius = (
-        student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM)) * math.sqrt(error) / len(means)
-    )
-    return Interval(mean, max(mean - radius, min(least, mean)), mean + radius)
+    reach = student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM))
+    skewness = 0.0
+    if min(sizes) >= _TELLING:
+        skewness = math.fsum(cube / size**2 for cube, size in zip(cubes, sizes, strict=True)) / error**1.5
+    unit, further = math.sqrt(error) / len(means), abs(skewness) * (1 + 2 * reach**2) / 6
+    low, high = mean - unit * reach, mean + unit * reach
+    low, high = (low, high + unit * further) if skewness > 0 else (low - unit * further, high)
+    return Interval(mean, max(low, min(least, mean)), high)
 
 
+_TELLING = 5
+"""Values from which on their skewness is made use of."""
 _ROUNDING = 1e-9  # of degrees of freedom: what is whole but for that is not rounded down
 _MAX_FREEDOM = 1000
 """With so many degrees of freedom Student's quantile is the normal one but for a thousandth."""
