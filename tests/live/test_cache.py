@@ -1,10 +1,12 @@
 """Rows that are kept in memory are what the file has, whatever is done with them and whatever fails."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from clickbandit.errors import InputError
+from clickbandit.live.stores import cache
 from clickbandit.live.stores.contract import SETTLED, Changes, ImpressionRow, NewQuery
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
@@ -85,6 +87,18 @@ def test_it_is_read_from_memory(store, monkeypatch):
     row, shown = locked(store)
     assert (row.impressions, shown.id) == (1, "first")
     store.rollback()
+
+
+def test_it_takes_a_bounded_number_of_bytes(store, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 20_000)
+    row, _ = locked(store)
+    many = [replace(impression(row.id), id=str(k), items="x" * 1000) for k in range(20)]
+    store.save(Changes(impressions=many))
+    store.commit()
+    kept = store._rows._impressions
+    assert list(kept) == [str(k) for k in range(9, 20)]
+    assert store._rows._impressions_size == 11 * 1800
+    assert {row[0] for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
 
 
 def test_a_file_that_cannot_be_opened_is_let_go(tmp_path):

@@ -56,6 +56,8 @@ class Learner:
         self.index: dict[str, int] = {}
         self.written: list[str] = []
         """The same as JSON."""
+        self.names_size = 0
+        """About how many bytes all these take."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
@@ -203,6 +205,7 @@ class Learner:
         self.items = items
         self.index = {name: item for item, name in enumerate(items)}
         self.written = [json.dumps(name, ensure_ascii=False) for name in items]
+        self.names_size = 200 * len(items) + 2 * sum(map(len, items))
 
     def _make_room(self) -> None:
         self.ranking = np.zeros(self.shown, np.int64)

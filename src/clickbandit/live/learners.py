@@ -15,7 +15,7 @@ from clickbandit.live.values import StoreError
 
 _OVERHEAD = 8000
 """Bytes of a learner besides its state, about."""
-_MAX_OFFERS = 100_000
+_MAX_OFFERS = 50_000
 _SHARE = 8
 """So many of the largest learners must fit in memory."""
 
@@ -96,7 +96,7 @@ class Learners:
             learner = self._known.get(row.id)
             if learner is not None:
                 self._known.move_to_end(row.id)
-                size = learner.size + _OVERHEAD
+                size = learner.size + learner.names_size + _OVERHEAD
                 self.n_bytes += size - self._bytes.get(row.id, 0)
                 self._bytes[row.id] = size
         while len(self._known) > self._max or self.n_bytes > self._max_bytes:

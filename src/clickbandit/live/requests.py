@@ -23,7 +23,8 @@ MIN_HORIZON = 5
 _DRAWN_AT_ONCE = 256
 _drawn: list[str] = []
 """Random parts of ids, each for one."""
-os.register_at_fork(after_in_child=_drawn.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drawn.clear)
 _DERIVED = "\x1f"
 """Begins the key of an event that came without an id of its own."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -104,7 +104,10 @@ class Metrics:
             ProcessCollector(registry=self._registry)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        self._answered[endpoint, status].append(seconds)
+        times = self._answered[endpoint, status]
+        times.append(seconds)
+        if len(times) >= RECENT:
+            self.gather()
 
     def gather(self) -> None:
         """Put what was counted where it is read, by other workers too."""

@@ -5,18 +5,21 @@ if that fails who knows what is stored, and everything is read anew.
 """
 
 from collections.abc import Collection
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from clickbandit.live.stores.contract import IMPRESSION_COLUMNS, QUERY_COLUMNS, Changes
 from clickbandit.live.stores.database import Database
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 
-MAX_QUERIES = 20_000
-MAX_IMPRESSIONS = 50_000
-"""The latest: about a kilobyte each."""
+MAX_QUERIES = MAX_IMPRESSIONS = 2**25
+"""Bytes that each may take, about."""
+_OVERHEAD = 800
+"""Bytes of a row besides its texts."""
 Row = tuple[Any, ...]
 _AT = IMPRESSION_COLUMNS.index("at")
+_FROZEN = QUERY_COLUMNS.index("frozen")
+_large = itemgetter(*map(IMPRESSION_COLUMNS.index, ("items", "propensities", "learning")))
 _query_values = attrgetter(*QUERY_COLUMNS)
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 
@@ -29,6 +32,7 @@ class Rows:
         self._names: dict[int, str] = {}
         self._queries: dict[str, Row] = {}
         self._impressions: dict[str, Row] = {}
+        self._queries_size = self._impressions_size = 0
         self._expected: Changes | None = None
         """What the transaction at hand writes."""
 
@@ -50,9 +54,12 @@ class Rows:
         return [*known.values(), *found]
 
     def _put_query(self, row: Row) -> None:
-        if len(self._queries) >= MAX_QUERIES and row[1] not in self._queries:
+        before = self._queries.get(row[1])
+        self._queries_size += _query_size(row) - (0 if before is None else _query_size(before))
+        if self._queries_size > MAX_QUERIES:
             self._queries.clear()
             self._names.clear()
+            self._queries_size = _query_size(row)
         self._queries[row[1]] = row
         self._names[row[0]] = row[1]
 
@@ -73,21 +80,26 @@ class Rows:
         for query in changes.queries:
             self._put_query(_query_values(query))
         for impression in changes.impressions:
-            self._impressions[impression.id] = _impression_values(impression)
+            row = self._impressions[impression.id] = _impression_values(impression)
+            self._impressions_size += _impression_size(row)
         for impression in changes.touched:
             if (
                 impression.id in self._impressions
             ):  # else they would not be in the order in which they were made
                 self._impressions[impression.id] = _impression_values(impression)
         for id in changes.forgotten:
-            self._impressions.pop(id, None)
-        while len(self._impressions) > MAX_IMPRESSIONS:
-            del self._impressions[next(iter(self._impressions))]
+            self._forget(id)
+        while self._impressions_size > MAX_IMPRESSIONS:
+            self._forget(next(iter(self._impressions)))
+
+    def _forget(self, id: str) -> None:
+        row = self._impressions.pop(id, None)
+        self._impressions_size -= 0 if row is None else _impression_size(row)
 
     def forget_before(self, at: int) -> None:
         """Impressions from before a time may be deleted."""
         while self._impressions and next(iter(self._impressions.values()))[_AT] < at:
-            del self._impressions[next(iter(self._impressions))]
+            self._forget(next(iter(self._impressions)))
 
     def drop(self) -> None:
         """The transaction is not committed, or that is not known."""
@@ -99,3 +111,14 @@ class Rows:
         self._names.clear()
         self._queries.clear()
         self._impressions.clear()
+        self._queries_size = self._impressions_size = 0
+
+
+def _query_size(row: Row) -> int:
+    return _OVERHEAD + len(row[1]) + len(row[_FROZEN] or "")
+
+
+def _impression_size(row: Row) -> int:
+    """Whatever becomes of it."""
+    items, propensities, learning = _large(row)
+    return _OVERHEAD + len(items) + len(propensities or b"") + len(learning or b"")
