@@ -7,21 +7,37 @@ there. Sessions are those of one file.
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from clickbandit.click_models.base import MAX_POSITIONS
+from clickbandit.compiling.kernel import IntArray
 from clickbandit.errors import InputError
+from clickbandit.extras import pa
 from clickbandit.logs import files
-from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
+from clickbandit.logs.formats.base import LogFormat, Opening, Progress, ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
-from clickbandit.logs.tally import Tally
+from clickbandit.logs.scan import Bytes, Layout, last_session, make_scan, scan_lines
+from clickbandit.logs.tally import Database, Tally
 
 TAB = "chr(9)"
 """A tab in SQL."""
+LIST = f"md5_number(query || {TAB} || items)"
+"""A list's hash."""
+IS_LIST = f"(kind = 'Q' AND size BETWEEN 1 AND {MAX_POSITIONS})"
+MIN_SCANNED = 1 << 20
+"""Smaller files are read sooner than what scans them is compiled."""
+MAX_SCANNED = 4 * files.BLOCK
+"""A session with more bytes than these is none."""
 _MAX_LINES = 200  # by which a file is recognised
 
 
 class YandexFormat(LogFormat):
     """A log of Q and C lines."""
+
+    layout: ClassVar[Layout]
+    """Where the fields of lines are that are as they should be."""
 
     @abstractmethod
     def is_line(self, fields: Sequence[str]) -> bool:
@@ -41,13 +57,28 @@ class YandexFormat(LogFormat):
         return 2 * sum(map(self.is_line, lines)) > len(lines)
 
     def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
-        reader = _Reader(tally, path, self.parse(options.query_key), options.strict)
-        n_bytes = n_sessions = 0
+        tally.expect("lists")
+        given = (tally.database, path, self.parse(options.query_key), options.strict)
+        if path.stat().st_size >= MIN_SCANNED:
+            try:
+                return _read(Scanner(*given, self.layout), path, options.progress)
+            except UnusualError:
+                pass
+        return _read(Reader(*given), path, options.progress)
+
+
+def _read(reader: "Reader", path: Path, progress: Progress) -> Reading:
+    """Read a file block by block; what was reported of it is taken back if that cannot be done."""
+    n_bytes = n_sessions = 0
+    try:
         for block in files.blocks(path):
             reader.add(block)
-            options.progress(block.bytes_read - n_bytes, reader.n_shown - n_sessions)
+            progress(block.bytes_read - n_bytes, reader.n_shown - n_sessions)
             n_bytes, n_sessions = block.bytes_read, reader.n_shown
         return reader.finish()
+    except UnusualError:
+        progress(-n_bytes, -n_sessions)
+        raise
 
 
 def has_domains(fields: Sequence[str]) -> bool:
@@ -55,16 +86,16 @@ def has_domains(fields: Sequence[str]) -> bool:
     return len(fields) > 6 and all("," in field for field in fields[6:])
 
 
-class _Reader:
-    """Reads the lines of one file, a block at a time."""
+class Reader:
+    """Reads the lines of one file, a block at a time, whatever they are."""
 
-    def __init__(self, tally: Tally, path: Path, parse: str, strict: bool) -> None:
-        tally.expect("lists")
-        self.database, self.path, self.parse, self.strict = tally.database, path, parse, strict
+    def __init__(self, database: Database, path: Path, parse: str, strict: bool) -> None:
+        self.database, self.path, self.parse, self.strict = database, path, parse, strict
         self.reading = Reading(files=1)
         self.n_shown = 0
         """How many lists were read so far."""
-        self._n_placed = 0
+        self.n_placed = 0
+        """How many clicks, of those on a list."""
         self.database.run("""
             CREATE OR REPLACE TEMP TABLE shown (session VARCHAR, n BIGINT, list UHUGEINT, clicks UBIGINT);
             CREATE OR REPLACE TEMP TABLE unplaced (session VARCHAR, n BIGINT, target VARCHAR);
@@ -72,13 +103,12 @@ class _Reader:
 
     def add(self, block: files.Block) -> None:
         """Count the lists and clicks of a block; a click whose list is not in it waits for `finish`."""
-        run = self.database.run
-        run(f"CREATE OR REPLACE TEMP TABLE parsed AS {self.parse}", block=block.lines)
-        self._note_problems(block)
-        run(f"""
+        self.note_block(block)
+        self.take_apart(block.lines, block.undecodable)
+        self.database.run(f"""
             CREATE OR REPLACE TEMP TABLE asked AS
-            SELECT session, n, query, items, md5_number(query || {TAB} || items) AS list
-            FROM parsed WHERE kind = 'Q' AND problem IS NULL AND size BETWEEN 1 AND {MAX_POSITIONS};
+            SELECT session, n, query, items, {LIST} AS list
+            FROM parsed WHERE problem IS NULL AND {IS_LIST};
             CREATE OR REPLACE TEMP TABLE placed AS
             SELECT n, max(asked) AS asked, arg_max(place, asked) AS place FROM (
                 SELECT clicked.n, asked.n AS asked,
@@ -94,13 +124,12 @@ class _Reader:
             INSERT INTO seen_lists SELECT list, query, string_split(items[:-2], {TAB})
             FROM asked SEMI JOIN (SELECT min(n) AS n FROM asked GROUP BY list) USING (n);
         """)
-        self._n_placed += self.database.value("SELECT count(*) FROM placed")
+        self.n_placed += self.database.value("SELECT count(*) FROM placed")
         self.n_shown += self.database.value("SELECT count(*) FROM asked")
 
     def finish(self) -> Reading:
         """Find the lists of clicks in other blocks, and hand over the file's counts."""
-        database, reading = self.database, self.reading
-        database.run("""
+        self.database.run("""
             CREATE OR REPLACE TEMP TABLE late AS
             SELECT n, max(asked) AS asked, arg_max(place, asked) AS place FROM (
                 SELECT unplaced.n, shown.n AS asked, list_position(items, target) AS place
@@ -113,27 +142,41 @@ class _Reader:
             FROM shown LEFT JOIN (SELECT asked AS n, bit_or(1::UBIGINT << (place - 1)) AS clicks
                                   FROM late GROUP BY asked) AS late USING (n)
             GROUP BY ALL;
-            INSERT INTO seen_clicks FROM found;
         """)
-        ((sessions, clicks),) = database.run(
+        n_late = self.database.value("SELECT count(*) FROM late")
+        n_unplaced = self.database.value("SELECT count(*) FROM unplaced") - n_late
+        self.database.run("DROP TABLE shown; DROP TABLE unplaced; DROP TABLE late")
+        return self.hand_over(self.n_placed + n_late, n_unplaced)
+
+    def hand_over(self, n_placed: int, n_unplaced: int) -> Reading:
+        """Add the lists and clicks of the table `found` to the log's, and say how many they are."""
+        ((sessions, clicks),) = self.database.run(
             "SELECT coalesce(sum(sessions), 0), coalesce(sum(sessions * bit_count(clicks)), 0) FROM found"
         )
-        n_late = database.value("SELECT count(*) FROM late")
-        reading.sessions, reading.clicks = int(sessions), int(clicks)
-        reading.note("clicks on nothing shown", database.value("SELECT count(*) FROM unplaced") - n_late)
-        reading.note("repeated clicks", self._n_placed + n_late - reading.clicks)
-        database.run("DROP TABLE shown; DROP TABLE unplaced; DROP TABLE late; DROP TABLE found")
-        return reading
+        self.database.run("INSERT INTO seen_clicks FROM found; DROP TABLE found")
+        self.reading.sessions, self.reading.clicks = int(sessions), int(clicks)
+        self.reading.note("clicks on nothing shown", n_unplaced)
+        self.reading.note("repeated clicks", n_placed - self.reading.clicks)
+        return self.reading
 
-    def _note_problems(self, block: files.Block) -> None:
-        run, reading = self.database.run, self.reading
-        if block.undecodable:
-            run(
-                "UPDATE parsed SET problem = 'bytes that are not UTF-8' WHERE n IN (SELECT unnest(?))",
-                [list(block.undecodable)],
-            )
+    # --- what is odd ---
+
+    def note_block(self, block: files.Block) -> None:
         if block.truncated and self.strict:
             raise InputError(f"the compressed data of {self.path} ends early: get the file again")
+        self.reading.lines += block.lines.num_rows
+        self.reading.note("files cut short", block.truncated)
+        self.reading.note("files without a last line end", block.unended)
+
+    def take_apart(self, lines: pa.Table, undecodable: Sequence[int]) -> None:
+        """Make the table `parsed` of lines, and note what is wrong with them."""
+        run, reading = self.database.run, self.reading
+        run(f"CREATE OR REPLACE TEMP TABLE parsed AS {self.parse}", block=lines)
+        if undecodable:
+            run(
+                "UPDATE parsed SET problem = 'bytes that are not UTF-8' WHERE n IN (SELECT unnest(?))",
+                [list(undecodable)],
+            )
         problems = run(f"""
             SELECT n, problem, '' FROM parsed WHERE problem IS NOT NULL ORDER BY n LIMIT {MAX_EXAMPLES}
         """)
@@ -143,11 +186,136 @@ class _Reader:
                    count(*) FILTER (kind = 'Q' AND problem IS NULL AND size > {MAX_POSITIONS})
             FROM parsed
         """)
-        reading.lines += block.lines.num_rows
         reading.note_malformed(
             str(self.path), [(n, problem, text) for n, problem, text in problems], causes, self.strict
         )
-        reading.note("files cut short", block.truncated)
-        reading.note("files without a last line end", block.unended)
         reading.note("empty lists", empty)
         reading.note("lists longer than 64", long)
+
+
+# --- in one pass --------------------------------------------------------------------------------------------
+
+
+class UnusualError(Exception):
+    """The lines of a file are not as they should be: a `Reader` can read them, and a `Scanner` cannot."""
+
+
+class Lines(NamedTuple):
+    """Lines of a file, which end in tabs, as bytes."""
+
+    first: int
+    """The number of the first one."""
+    text: Bytes
+    starts: IntArray
+    """Where each starts, and the last one ends."""
+    undecodable: tuple[int, ...]
+
+    @staticmethod
+    def of(block: files.Block) -> "Lines":
+        lines = block.lines["line"].combine_chunks()
+        _, offsets, text = lines.buffers()
+        starts = np.frombuffer(offsets, np.int64)[: len(lines) + 1]
+        first = block.lines["n"][0].as_py() if len(lines) else 0
+        return Lines(first, np.frombuffer(text, np.uint8)[: starts[-1]], starts, block.undecodable)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def followed_by(self, other: "Lines") -> "Lines":
+        starts = np.concatenate([self.starts[:-1], other.starts + self.starts[-1]])
+        text = np.concatenate([self.text, other.text])
+        return Lines(self.first, text, starts, self.undecodable + other.undecodable)
+
+    def divided(self, at: int) -> "tuple[Lines, Lines]":
+        """The lines above one, and from it on."""
+        place, first = self.starts[at], self.first + at
+        above = tuple(n for n in self.undecodable if n < first)
+        rest = self.undecodable[len(above) :]
+        return (
+            Lines(self.first, self.text[:place], self.starts[: at + 1], above),
+            Lines(first, self.text[place:], self.starts[at:] - place, rest),
+        )
+
+    def table(self, which: IntArray) -> pa.Table:
+        """Some of them, as SQL reads them."""
+        lines = pa.LargeStringArray.from_buffers(
+            len(self), pa.py_buffer(self.starts), pa.py_buffer(self.text)
+        )
+        return pa.table({"n": pa.array(self.first + which), "line": lines.take(pa.array(which))})
+
+
+NO_LINES = Lines(0, np.zeros(0, np.uint8), np.zeros(1, np.int64), ())
+
+
+class Scanner(Reader):
+    """Reads lines that are as they should be in one pass, whole sessions at a time, and leaves odd lines to SQL.
+
+    Only different lists are taken apart by SQL, by which they get the names and hashes that a `Reader` gives them.
+    """
+
+    def __init__(self, database: Database, path: Path, parse: str, strict: bool, layout: Layout) -> None:
+        super().__init__(database, path, parse, strict)
+        self.layout = layout
+        self._kept = NO_LINES
+        """Lines of the last session, which may go on."""
+        self._session = -1
+        self._n_unplaced = 0
+        database.run("""
+            CREATE OR REPLACE TEMP TABLE scanned (list UHUGEINT, clicks UBIGINT, sessions BIGINT);
+            CREATE OR REPLACE TEMP TABLE scanned_lists (list UHUGEINT, query VARCHAR, items VARCHAR[]);
+        """)
+
+    def add(self, block: files.Block) -> None:
+        self.note_block(block)
+        lines = self._kept.followed_by(Lines.of(block)) if len(self._kept) else Lines.of(block)
+        if len(lines) == 0:
+            return
+        if len(lines.text) > MAX_SCANNED:
+            raise UnusualError
+        whole, self._kept = lines.divided(last_session(lines.text, lines.starts))
+        self._count(whole)
+
+    def finish(self) -> Reading:
+        self._count(self._kept)
+        self.database.run("""
+            CREATE OR REPLACE TEMP TABLE found AS
+                SELECT list, clicks, sum(sessions)::BIGINT AS sessions FROM scanned GROUP BY ALL;
+            INSERT INTO seen_lists FROM scanned_lists;
+            DROP TABLE shown; DROP TABLE unplaced; DROP TABLE scanned; DROP TABLE scanned_lists
+        """)
+        return self.hand_over(self.n_placed, self._n_unplaced)
+
+    def _count(self, lines: Lines) -> None:
+        if len(lines) == 0:
+            return
+        odd = np.zeros(len(lines), np.bool_)
+        odd[[n - lines.first for n in lines.undecodable]] = True
+        scan = make_scan(len(lines), self._session)
+        if not scan_lines(lines.text, lines.starts, odd, self.layout, scan):
+            raise UnusualError
+        if odd.any():
+            self.take_apart(lines.table(np.flatnonzero(odd)), lines.undecodable)
+            usable = f"SELECT count(*) FROM parsed WHERE problem IS NULL AND (kind = 'C' OR {IS_LIST})"
+            if self.database.value(usable):
+                raise UnusualError
+        n_shown, _, n_patterns, n_placed, n_unplaced, self._session = scan.totals.tolist()
+        self.n_shown += n_shown
+        self.n_placed += n_placed
+        self._n_unplaced += n_unplaced
+        first = scan.pattern_line[:n_patterns]
+        patterns = pa.table(
+            {
+                "n": lines.first + first,
+                "clicks": scan.pattern_clicks[:n_patterns],
+                "sessions": scan.sessions[:n_patterns],
+            }
+        )
+        self.database.run(
+            f"""
+            CREATE OR REPLACE TEMP TABLE asked AS SELECT n, query, items, {LIST} AS list FROM ({self.parse});
+            INSERT INTO scanned SELECT list, clicks, sessions FROM patterns JOIN asked USING (n);
+            INSERT INTO scanned_lists SELECT list, query, string_split(items[:-2], {TAB}) FROM asked;
+            """,
+            block=lines.table(np.unique(first)),
+            patterns=patterns,
+        )

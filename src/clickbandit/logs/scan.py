@@ -1,0 +1,332 @@
+"""One pass over the lines of a Yandex log: which lists were shown, and how each was clicked.
+
+This is for lines as they should be, of sessions in the order of their numbers, which is what such logs have. A line of
+any other kind is marked as odd and left to SQL (`formats._yandex`), which also has the names of lists: a list is known
+here by the first line that showed it. SQL counts the same, in some nine times the time.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from clickbandit.click_models.base import MAX_POSITIONS
+from clickbandit.compiling.kernel import IntArray, entry_point, kernel
+
+Bytes = npt.NDArray[np.uint8]
+
+TAB, COMMA, ZERO, NINE = (ord(character) for character in "\t,09")
+MARK, QUERY, AGAIN, CLICK = (ord(character) for character in "MQTC")
+MAX_DIGITS = 18
+MAX_FIELDS = 6 + MAX_POSITIONS
+PRIME, LOW_BITS = 1_099_511_628_211, 2**63 - 1
+"""The prime of FNV-1a, and what keeps its products in 63 bits."""
+
+
+class Layout(NamedTuple):
+    """The fields of a format's lines, from 0. The third is always the kind, and the first the session."""
+
+    query: int
+    """From here on lines that show the same list are the same."""
+    page: int
+    """Which lists of a session a click may be on, or -1 for all; then M lines and T lines are known too."""
+    items: int
+    """The first result."""
+    target: int
+    """The item of a click, which is the last field."""
+
+
+class Scan(NamedTuple):
+    """What a pass works on and finds, with room for so many lines."""
+
+    field: IntArray
+    """Where the fields of a line start; one more is where the next line does."""
+    list: IntArray
+    """By list shown: its number, of different lists."""
+    line: IntArray
+    """By list shown: its line."""
+    page: IntArray
+    """By list shown: where its page stands, its query, and its results, and where these end."""
+    query: IntArray
+    items: IntArray
+    end: IntArray
+    clicks: Any
+    """By list shown: bit k is set when position k, from 0, was clicked."""
+    first: IntArray
+    """By different list: which list shown was the first of them."""
+    slots: IntArray
+    """A hash table, of different lists and then of patterns: 1 + their number, or 0."""
+    pattern_line: IntArray
+    """By pattern: the first line that showed its list."""
+    pattern_clicks: Any
+    """By pattern: its clicks."""
+    sessions: IntArray
+    """By pattern: how many lists shown have it."""
+    totals: IntArray
+    """Lists shown, different ones, patterns, clicks on a list, clicks on none, the last session's number."""
+
+
+N_SHOWN, N_LISTS, N_PATTERNS, N_PLACED, N_UNPLACED, SESSION = range(6)
+
+
+def make_scan(n_lines: int, session: int) -> Scan:
+    """Room for a pass over so many lines, which follow those of a session, or of none, -1."""
+    numbers = {name: np.zeros(n_lines, np.int64) for name in Scan._fields}
+    numbers |= {name: np.zeros(n_lines, np.uint64) for name in ("clicks", "pattern_clicks")}
+    numbers["field"] = np.zeros(MAX_FIELDS + 2, np.int64)
+    numbers["slots"] = np.zeros(2 << max(4, n_lines.bit_length()), np.int64)
+    numbers["totals"] = np.zeros(6, np.int64)
+    numbers["totals"][SESSION] = session
+    return Scan(**numbers)
+
+
+# --- lines --------------------------------------------------------------------------------------------------
+
+
+@entry_point
+def last_session(text: Bytes, starts: IntArray) -> int:
+    """Where the lines of the last session begin, with those that are of none."""
+    session, line = -1, len(starts) - 1
+    while line > 0:
+        number = session_of(text, starts[line - 1], starts[line])
+        if session < 0:
+            session = number
+        elif number not in (session, -1):
+            break
+        line -= 1
+    return line
+
+
+@kernel
+def session_of(text: Bytes, start: int, end: int) -> int:
+    """The number in the first field of a line, or -1."""
+    for i in range(start, end):
+        if text[i] == TAB:
+            return number_of(text, start, i)
+    return -1
+
+
+@entry_point
+def scan_lines(text: Bytes, starts: IntArray, odd: npt.NDArray[np.bool_], layout: Layout, scan: Scan) -> bool:
+    """Find the lists and clicks of whole sessions, and then count equal ones; or find that sessions are not in order.
+
+    Lines end in a tab, and begin at `starts`; those in `odd` are passed over, and further ones marked there.
+    """
+    totals, newest = scan.totals, 0
+    totals[:SESSION] = 0
+    before = session = totals[SESSION]
+    for i in range(len(starts) - 1):
+        if odd[i]:
+            continue
+        n_fields = cut(text, starts[i], starts[i + 1], scan.field)
+        number = number_of(text, scan.field[0], scan.field[1] - 1)
+        if layout.page >= 0 and n_fields == 4 and is_letter(text, scan.field, 1, MARK):
+            continue
+        if n_fields < 4 or number < 0:
+            odd[i] = True
+        elif number < session or number == before:
+            return False
+        elif is_letter(text, scan.field, 2, CLICK) and n_fields == layout.target + 1:
+            newest, session = totals[N_SHOWN] if number > session else newest, number
+            place_click(text, layout, scan, newest)
+        elif is_list(text, layout, scan.field, n_fields):
+            newest, session = totals[N_SHOWN] if number > session else newest, number
+            add_list(text, i, starts[i + 1], layout, scan)
+        else:
+            odd[i] = True
+    totals[SESSION] = session
+    count_patterns(scan)
+    return True
+
+
+@kernel
+def cut(text: Bytes, start: int, end: int, field: IntArray) -> int:
+    """Note where each field of a line starts; how many there are, or 0 if one is empty or they are too many."""
+    n = 0
+    field[0] = start
+    for i in range(start, end):
+        if text[i] == TAB:
+            if i == field[n] or n == MAX_FIELDS:
+                field[1] = start + 1
+                return 0
+            n += 1
+            field[n] = i + 1
+    return n
+
+
+@kernel
+def number_of(text: Bytes, start: int, end: int) -> int:
+    """The number that stands there, if it is written as numbers are; else -1."""
+    if not 0 < end - start <= MAX_DIGITS or (end - start > 1 and text[start] == ZERO):
+        return -1
+    number = 0
+    for i in range(start, end):
+        if text[i] < ZERO or text[i] > NINE:
+            return -1
+        number = 10 * number + byte(text, i) - ZERO
+    return number
+
+
+@kernel
+def byte(text: Bytes, i: int) -> int:
+    """A byte as a number like others: compiled, an unsigned one would make a float of what it is added to."""
+    return int(np.int64(text[i]))
+
+
+@kernel
+def is_letter(text: Bytes, field: IntArray, n: int, letter: int) -> bool:
+    """Whether a field is this letter."""
+    return bool(field[n + 1] - field[n] == 2 and text[field[n]] == letter)
+
+
+@kernel
+def is_list(text: Bytes, layout: Layout, field: IntArray, n_fields: int) -> bool:
+    """Whether a line shows a list: a Q line or, where there are pages, a T line, with a URL,Domain for each result
+    there."""
+    known = is_letter(text, field, 2, QUERY) or (layout.page >= 0 and is_letter(text, field, 2, AGAIN))
+    if not known or n_fields <= layout.items or n_fields - layout.items > MAX_POSITIONS:
+        return False
+    if layout.page < 0:
+        return True
+    for n in range(layout.items, n_fields):
+        commas = 0
+        for i in range(field[n], field[n + 1] - 1):
+            commas += text[i] == COMMA
+        if commas != 1 or text[field[n]] == COMMA or text[field[n + 1] - 2] == COMMA:
+            return False
+    return True
+
+
+# --- lists and clicks ---------------------------------------------------------------------------------------
+
+
+@kernel
+def add_list(text: Bytes, line: int, end: int, layout: Layout, scan: Scan) -> None:
+    """Note a list, and which one it is: that of the same query and results, or a new one."""
+    field, shown = scan.field, scan.totals[N_SHOWN]
+    scan.totals[N_SHOWN] += 1
+    scan.line[shown] = line
+    scan.page[shown] = field[max(layout.page, 0)]
+    scan.query[shown] = field[layout.query]
+    scan.items[shown] = field[layout.items]
+    scan.end[shown] = end
+    scan.clicks[shown] = 0
+    slot = slot_of(scan.slots, hash_of(text, field[layout.query], end))
+    while scan.slots[slot] > 0:
+        number = scan.slots[slot] - 1
+        if is_same(text, scan, scan.first[number], shown):
+            scan.list[shown] = number
+            return
+        slot = next_slot(scan.slots, slot)
+    number = scan.totals[N_LISTS]
+    scan.totals[N_LISTS] += 1
+    scan.slots[slot] = number + 1
+    scan.first[number] = shown
+    scan.list[shown] = number
+
+
+@kernel
+def hash_of(text: Bytes, start: int, end: int) -> int:
+    """FNV-1a of four bytes at a time."""
+    hashed = 0
+    for i in range(start, end - 3, 4):
+        four = byte(text, i) | byte(text, i + 1) << 8 | byte(text, i + 2) << 16 | byte(text, i + 3) << 24
+        hashed = ((hashed ^ four) * PRIME) & LOW_BITS
+        hashed ^= hashed >> 31
+    for i in range(end - (end - start) % 4, end):
+        hashed = ((hashed ^ byte(text, i)) * PRIME) & LOW_BITS
+    return hashed
+
+
+@kernel
+def slot_of(slots: IntArray, hashed: int) -> int:
+    """Where to look first: their number is a power of two."""
+    return (hashed ^ (hashed >> 29)) & (len(slots) - 1)
+
+
+@kernel
+def next_slot(slots: IntArray, slot: int) -> int:
+    return (slot + 1) & (len(slots) - 1)
+
+
+@kernel
+def is_same(text: Bytes, scan: Scan, one: int, other: int) -> bool:
+    """Whether two lists shown are of the same query, with the same results."""
+    size = scan.end[one] - scan.query[one]
+    if size != scan.end[other] - scan.query[other]:
+        return False
+    different = 0
+    for i in range(size):  # to the end: without a way out in between it is done many bytes at a time
+        different += text[scan.query[one] + i] != text[scan.query[other] + i]
+    return different == 0
+
+
+@kernel
+def same_field(text: Bytes, one: int, other: int) -> bool:
+    """Whether the same stands at two places, up to a tab."""
+    for i in range(len(text) - max(one, other)):
+        if text[one + i] != text[other + i]:
+            return False
+        if text[one + i] == TAB:
+            break
+    return True
+
+
+@kernel
+def place_click(text: Bytes, layout: Layout, scan: Scan, newest: int) -> None:
+    """Find the latest list of the session, which begins with the list `newest`, that shows the item."""
+    target = scan.field[layout.target]
+    for shown in range(scan.totals[N_SHOWN] - 1, newest - 1, -1):
+        if layout.page < 0 or same_field(text, scan.page[shown], scan.field[layout.page]):
+            k = position_of(text, scan.items[shown], scan.end[shown], target, layout.page >= 0)
+            if k >= 0:
+                scan.clicks[shown] |= np.uint64(1) << np.uint64(k)
+                scan.totals[N_PLACED] += 1
+                return
+    scan.totals[N_UNPLACED] += 1
+
+
+@kernel
+def position_of(text: Bytes, start: int, end: int, target: int, domains: bool) -> int:
+    """The first position of an item in a list, or -1; where there are domains, results are item,domain."""
+    k, matched, same, inside = 0, 0, True, True
+    for i in range(start, end):
+        if text[i] == TAB:
+            if same and text[target + matched] == TAB:
+                return k
+            k, matched, same, inside = k + 1, 0, True, True
+        elif domains and text[i] == COMMA:
+            inside = False
+        elif same and inside:
+            same = text[i] == text[target + matched]
+            matched += 1
+    return -1
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+
+@kernel
+def count_patterns(scan: Scan) -> None:
+    """How many lists shown are the same list, clicked alike."""
+    totals = scan.totals
+    scan.slots[:] = 0
+    for shown in range(totals[N_SHOWN]):
+        clicks = scan.clicks[shown]
+        first = scan.first[scan.list[shown]]
+        hashed = (int(scan.list[shown]) * PRIME) & LOW_BITS
+        hashed = ((hashed ^ int(np.int64(clicks & np.uint64(LOW_BITS)))) * PRIME) & LOW_BITS
+        slot = slot_of(scan.slots, hashed)
+        while scan.slots[slot] > 0:
+            pattern = scan.slots[slot] - 1
+            if scan.pattern_line[pattern] == scan.line[first] and scan.pattern_clicks[pattern] == clicks:
+                break
+            slot = next_slot(scan.slots, slot)
+        if scan.slots[slot] == 0:
+            pattern = totals[N_PATTERNS]
+            totals[N_PATTERNS] += 1
+            scan.slots[slot] = pattern + 1
+            scan.pattern_line[pattern] = scan.line[first]
+            scan.pattern_clicks[pattern] = clicks
+            scan.sessions[pattern] = 0
+        scan.sessions[scan.slots[slot] - 1] += 1

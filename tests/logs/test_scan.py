@@ -1,0 +1,130 @@
+"""Scanning a Yandex log in one pass counts what SQL counts, and leaves to SQL what it does not understand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from clickbandit.errors import InputError
+from clickbandit.logs import Counts, count_log, files
+from clickbandit.logs.formats import _yandex
+from clickbandit.logs.formats.yandex_relpred import YandexRelpredFormat
+from clickbandit.logs.scan import make_scan, scan_lines
+
+NEVER = 1 << 60
+ITEM = st.sampled_from(["a", "ab", "b", "é", "c,d"])
+FORMATS = ("yandex-relpred", "yandex-personalized")
+Lines = list[str]
+
+
+def a_list(format: str, query: str, items: list[str]) -> str:
+    if format == "yandex-relpred":
+        return "\t".join(["0\tQ", query, "7", *items])
+    return "\t".join([f"0\tT\t{len(items)}", query, "t", *(f"{item[0]},{query}" for item in items)])
+
+
+def a_click(format: str, item: str, page: int) -> str:
+    return f"1\tC\t{item}" if format == "yandex-relpred" else f"1\tC\t{page}\t{item}"
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[str, Lines]:
+    """Sessions in the order of their numbers, some lines of which are none, or show nothing or too much."""
+    format = draw(st.sampled_from(FORMATS))
+    shown = st.builds(a_list, st.just(format), st.sampled_from("xy"), st.lists(ITEM, max_size=4))
+    clicked = st.builds(a_click, st.just(format), ITEM, st.integers(1, 3))
+    odd = st.sampled_from(["0\tC", "0\tZ\ta", "0\tQ\tx\t\t", "M\t1\t2", a_list(format, "x", ["a"] * 65)])
+    line = st.one_of(shown, clicked, shown, clicked, odd)
+    session, lines = 0, ["0\t" + a_list(format, "x", ["a"])]
+    for content in draw(st.lists(st.lists(line, min_size=1, max_size=6), max_size=12)):
+        session += draw(st.sampled_from([1, 1, 9]))
+        lines += [f"{session}\t{rest}" for rest in content]
+    if draw(st.booleans()):
+        lines.insert(draw(st.integers(0, len(lines))), "no such line")
+    return format, lines
+
+
+def counted(path: Path, format: str, least: int, block: int = files.BLOCK) -> Counts:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_yandex, "MIN_SCANNED", least)
+        patch.setattr(files, "BLOCK", block)
+        return count_log(path, format)
+
+
+def check_same(path: Path, format: str, block: int = files.BLOCK) -> Counts:
+    scanned, read = counted(path, format, 0, block), counted(path, format, NEVER, block)
+    assert scanned.table.equals(read.table)
+    assert scanned.reading == read.reading
+    return scanned
+
+
+@given(logs(), st.sampled_from([100, 300, 1 << 20]))
+@settings(max_examples=25, phases=[Phase.generate])  # to make a failing log smaller takes minutes
+def test_orderly_logs(tmp_path_factory: pytest.TempPathFactory, log: tuple[str, Lines], block: int) -> None:
+    format, lines = log
+    path = tmp_path_factory.mktemp("log") / "log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_yandex, "MIN_SCANNED", 0)
+        patch.setattr(_yandex.Reader, "add", None)  # nothing is left to it
+        patch.setattr(files, "BLOCK", block)
+        count_log(path, format)
+    check_same(path, format, block)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["2\t0\tQ\tx\t7\ta", "1\t0\tQ\tx\t7\ta", "2\t1\tC\ta"], id="sessions in another order"),
+        pytest.param(["s\t0\tQ\tx\t7\ta", "s\t1\tC\ta"], id="sessions with names"),
+        pytest.param(["1\t0\tQ\tx\t7\ta", "01\t0\tC\ta"], id="two names of a number"),
+        pytest.param(["1\t0\tQ\tx\t7\ta", "2\t0\tQ", "1\t1\tC\ta"], id="an odd line between"),
+        pytest.param([f"{2**64}\t0\tQ\tx\t7\ta", f"{2**64}\t1\tC\ta"], id="large numbers"),
+    ],
+)
+@pytest.mark.parametrize("block", [20, 1 << 20])
+def test_other_logs(tmp_path: Path, lines: Lines, block: int) -> None:
+    path = tmp_path / "log"
+    path.write_text("\n".join(lines) + "\n")
+    check_same(path, "yandex-relpred", block)
+
+
+def test_sixty_four_positions_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    items = [f"i{k}" for k in range(64)]
+    lines = ["1\t0\tQ\tx\t7\t" + "\t".join(items), "1\t1\tC\ti63", "1\t1\tC\ti0", "2\t0\tQ\tx\t7\ta"]
+    path.write_bytes("\n".join(lines).encode() + b"\n2\t1\tC\t\xff\n")
+    counts = check_same(path, "yandex-relpred")
+    assert counts.table["clicks"].to_pylist() == [0, 1 | 1 << 63]
+    assert counts.reading.odd["malformed lines"] == 1
+
+
+def test_progress_is_taken_back_where_it_reads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, reported = tmp_path / "log", []
+    path.write_text("1\t0\tQ\tx\t7\ta\n2\t0\tQ\tx\t7\ta\n" * 20)
+    monkeypatch.setattr(_yandex, "MIN_SCANNED", 0)
+    monkeypatch.setattr(files, "BLOCK", 100)
+    count_log(
+        path, "yandex-relpred", progress=lambda n_bytes, n_sessions: reported.append((n_bytes, n_sessions))
+    )
+    assert [sum(column) for column in zip(*reported, strict=True)] == [path.stat().st_size, 40]
+
+
+def test_strict_stops_at_the_first_malformed_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    path.write_text("1\t0\tQ\tx\t7\ta\n2\t0\tQ\n3\tZ\n")
+    monkeypatch.setattr(_yandex, "MIN_SCANNED", 0)
+    with pytest.raises(InputError, match=r"log:2: malformed line: fewer than 4 fields"):
+        count_log(path, "yandex-relpred", strict=True)
+
+
+def test_lists_that_meet_in_the_hash_table_are_told_apart() -> None:
+    text = "".join(f"{i}\t0\tQ\tx\t7\t{item}\t" for i, item in enumerate("abcdefgabc"))
+    starts = np.arange(11) * (len(text) // 10)
+    room = make_scan(10, -1)._replace(slots=np.zeros(16, np.int64))
+    layout = YandexRelpredFormat.layout
+    assert scan_lines(np.frombuffer(text.encode(), np.uint8), starts, np.zeros(10, np.bool_), layout, room)
+    assert room.list.tolist() == [*range(7), 0, 1, 2]
+    assert room.sessions[:7].tolist() == [2, 2, 2, 1, 1, 1, 1]
