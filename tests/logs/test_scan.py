@@ -121,10 +121,11 @@ def test_strict_stops_at_the_first_malformed_line(tmp_path: Path, monkeypatch: p
 
 
 def test_lists_that_meet_in_the_hash_table_are_told_apart() -> None:
-    text = "".join(f"{i}\t0\tQ\tx\t7\t{item}\t" for i, item in enumerate("abcdefgabc"))
-    starts = np.arange(11) * (len(text) // 10)
-    room = make_scan(10, -1)._replace(slots=np.zeros(8, np.int64))
-    layout = YandexRelpredFormat.layout
-    assert scan_lines(np.frombuffer(text.encode(), np.uint8), starts, np.zeros(10, np.bool_), layout, room)
-    assert room.list.tolist() == [*range(7), 0, 1, 2]
-    assert room.sessions[:7].tolist() == [2, 2, 2, 1, 1, 1, 1]
+    items = [f"{i:02}" for i in [*range(60), 0, 1, 2]]
+    text = "".join(f"{session + 10}\t0\tQ\tx\t7\t{item}\t" for session, item in enumerate(items))
+    n, line = len(items), len(text) // len(items)
+    room = make_scan(n, -1)._replace(slots=np.zeros(64, np.int64))
+    layout, odd = YandexRelpredFormat.layout, np.zeros(n, np.bool_)
+    assert scan_lines(np.frombuffer(text.encode(), np.uint8), np.arange(n + 1) * line, odd, layout, room)
+    assert room.list.tolist() == list(map(int, items))
+    assert room.sessions[:4].tolist() == [2, 2, 2, 1]
