@@ -1,6 +1,7 @@
 """What is installed: the core works without the extras and says which one is missing; wheel and sdist are complete."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import clickbandit
+from clickbandit import extras
 from clickbandit.extras import _EXTRAS
+from lowest import lowest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -83,6 +86,29 @@ def tracked(*patterns: str) -> list[str]:
         pytest.skip("not a git checkout: there is no list of the project's files")
     listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True)
     return listed.stdout.split()
+
+
+def test_a_package_that_does_not_fit_the_others_is_no_traceback(monkeypatch):
+    """pip installs the newest pyarrow beside the oldest NumPy that we take, and it refuses to be imported."""
+
+    def refuse(name):
+        raise ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.0")
+
+    monkeypatch.setattr(extras.importlib, "import_module", refuse)
+    with pytest.raises(
+        extras.MissingExtra, match=r"^pyarrow is installed, but cannot be imported: pyarrow req"
+    ):
+        extras.pq  # noqa: B018
+
+
+def test_every_package_has_a_lowest_version():
+    constraints = dict(line.split("==") for line in lowest())
+    needs = {re.match(r"[\w-]+", need)[0] for need in PROJECT["project"]["dependencies"]}
+    needs |= {
+        name.replace("_", "-") for extra in ("logs", "report", "live", "cluster") for name in BROUGHT[extra]
+    }
+    assert set(constraints) == needs | {"psycopg"}
+    assert constraints["numpy"] == "1.26"
 
 
 def test_the_wheel_has_every_file_of_the_package():

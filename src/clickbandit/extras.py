@@ -42,7 +42,7 @@ _EXTRAS = {
 
 
 class MissingExtra(InputError, ImportError):
-    """A package is not installed, and the message says which extra of clickbandit brings it."""
+    """A package is not installed, and the message says which extra of clickbandit brings it; or it does not work."""
 
 
 @contextmanager
@@ -62,5 +62,11 @@ def explained() -> Iterator[None]:
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with explained():
-        return importlib.import_module(_MODULES[name])
+    try:
+        with explained():
+            return importlib.import_module(_MODULES[name])
+    except MissingExtra:
+        raise
+    except ImportError as error:  # as pyarrow where NumPy is too old for it, which pip does not see
+        package = _MODULES[name].partition(".")[0]
+        raise MissingExtra(f"{package} is installed, but cannot be imported: {error}") from error

@@ -1,0 +1,20 @@
+"""The lowest versions that `pyproject.toml` allows, as constraints for pip: see CONTRIBUTING.md.
+
+Of what users install; checks such as ruff's differ from version to version, so the tools of `dev` are the newest.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+
+def lowest() -> list[str]:
+    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(need for name in extras if name != "dev" for need in extras[name])]
+    pairs = [re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", need) for need in wanted]
+    return sorted({f"{pair[1]}=={pair[2]}" for pair in pairs if pair})
+
+
+if __name__ == "__main__":
+    print("\n".join(lowest()))
