@@ -244,9 +244,9 @@ PBM = make_model("PBM", [0.9, 0.6, 0.4, 0.2], 2)
 
 
 def test_a_policy_that_cannot_leap_is_stepped():
-    assert not Problem("cascade-kl-ucb", PBM, positions=2, horizon=10).leaps
-    with pytest.raises(InputError, match="cascade-kl-ucb cannot leap"):
-        simulate("cascade-kl-ucb", PBM, positions=2, steps=10, method="leap")
+    assert not Problem("ranked-exp3", PBM, positions=2, horizon=10).leaps
+    with pytest.raises(InputError, match="ranked-exp3 cannot leap"):
+        simulate("ranked-exp3", PBM, positions=2, steps=10, method="leap")
     with pytest.raises(InputError, match="with a delay of 3"):
         simulate(BatchRank(), PBM, positions=2, steps=10, method="leap", delay=3)
     with pytest.raises(InputError, match="method must be auto, step or leap, found 'jump'"):

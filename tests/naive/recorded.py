@@ -60,8 +60,13 @@ def examination_probability(params: Params, ranking: IntArray, out: FloatArray) 
     raise NotImplementedError("no loop asks for it")
 
 
+@slow_path
 def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float:
-    raise NotImplementedError("no loop asks for it")
+    if params.model == 0:
+        return cm.log_likelihood(cm.Params(params.attraction), ranking, clicks)
+    if params.model == 1:
+        return pbm.log_likelihood(pbm.Params(params.attraction, params.examination), ranking, clicks)
+    return sdbn.log_likelihood(sdbn.Params(params.attraction, params.satisfaction), ranking, clicks)
 
 
 class Recorded(ClickModel):

@@ -17,7 +17,7 @@ from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.experiments.simulate import Task, simulate, simulate_all
 from clickbandit.policies.base import Policy, parse_policy
-from clickbandit.policies.contract import Algorithm
+from clickbandit.policies.contract import Algorithm, Leaps
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import Trace
@@ -57,15 +57,15 @@ Regrets = dict[tuple[str, str], FloatArray]
 
 
 def measure(queries: list[Query], policies: dict[str, list[str]], steps: int) -> Regrets:
-    """Of these policies by model, with five positions; those that leap on users as they are, whose machine code the
-    tests of leaps have too, and others on users whose machine code serves all models."""
+    """Of these policies by model, with five positions; those that leap over batches on users as they are, whose machine
+    code the tests of leaps have too, and others on users whose machine code serves all models."""
     regrets = {}
     for leaping, runs in ((False, RUNS), (True, MANY_RUNS)):
         cases = [
             (model, policy)
             for model in policies
             for policy in policies[model]
-            if bool(parse_policy(policy).leaps) == leaping
+            if isinstance(parse_policy(policy).leaps, Leaps) == leaping
         ]
         tasks = []
         for model, policy in cases:

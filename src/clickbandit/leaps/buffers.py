@@ -82,3 +82,60 @@ def make_scratch(n_items: int, n_positions: int, pairs: bool) -> Scratch:
         together=np.zeros((paired, paired), np.int64),
         totals=np.zeros(2),
     )
+
+
+class Margin(NamedTuple):
+    """The arrays of leaps by margin. Nothing in them is remembered from one window of steps to the next."""
+
+    shown: IntArray
+    """The list that leaps are about."""
+    position: IntArray
+    """By item of this list: where it stands."""
+    n_outcomes: IntArray
+    """How many click vectors this list may get; 0 if that was not looked at."""
+    outcomes: IntArray
+    """The click vectors, each as a bit mask."""
+    law: FloatArray
+    """The probability of each."""
+    examined: IntArray
+    """For each: how many positions are learned from."""
+    tail: FloatArray
+    """The probability of each or one after it."""
+    counts: IntArray
+    """How often each occurred, or is still in the urn."""
+    mean_observed: FloatArray
+    mean_clicked: FloatArray
+    """By position: how probably it is learned from, and how probably as clicked."""
+    measured_at: IntArray
+    """The step of the policy when its indices' pace was measured."""
+    down: FloatArray
+    up: FloatArray
+    """By place in the order: how far the index may go in a step."""
+    observed: IntArray
+    """By item: how often it was observed in a leap."""
+    clicked: IntArray
+    """By item: how often it was clicked when it was observed."""
+    totals: IntArray
+    """All clicks of a leap."""
+
+
+def make_margin(n_items: int, n_positions: int) -> Margin:
+    most = 1 << n_positions if n_positions <= MAX_BITS else 0
+    return Margin(
+        shown=np.zeros(n_positions, np.int64),
+        position=np.zeros(n_items, np.int64),
+        n_outcomes=np.zeros(1, np.int64),
+        outcomes=np.zeros(most, np.int64),
+        law=np.zeros(most),
+        examined=np.zeros(most, np.int64),
+        tail=np.zeros(most),
+        counts=np.zeros(most, np.int64),
+        mean_observed=np.zeros(n_positions),
+        mean_clicked=np.zeros(n_positions),
+        measured_at=np.zeros(1, np.int64),
+        down=np.zeros(n_items),
+        up=np.zeros(n_items),
+        observed=np.zeros(n_items, np.int64),
+        clicked=np.zeros(n_items, np.int64),
+        totals=np.zeros(1, np.int64),
+    )

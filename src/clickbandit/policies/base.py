@@ -18,7 +18,7 @@ from clickbandit import policies, registry
 from clickbandit.compiling.kernel import is_compiled
 from clickbandit.documented import Documented, hints_of
 from clickbandit.errors import InputError
-from clickbandit.policies.contract import Algorithm, Leaps, Live
+from clickbandit.policies.contract import Algorithm, Leaps, Live, Margins
 from clickbandit.priors import Prior
 from clickbandit.style import COLOURS, DASHES
 
@@ -74,7 +74,7 @@ class Policy(Documented):
         )
 
     @property
-    def leaps(self) -> Leaps | None:
+    def leaps(self) -> Leaps | Margins | None:
         """What leaps need, if the policy can be leaped over."""
         return None
 

@@ -6,6 +6,7 @@ lowers it, by no more than the share of n in n + 1 (the KL scaling lemma of Zogh
 Before the first look `low` is 0, `high` 1, `slope` 0 and `at_budget` below every budget.
 """
 
+import math
 from typing import Protocol
 
 from clickbandit.bounds import kl_upper, newton_upper
@@ -81,3 +82,48 @@ def look(arms: Arms, arm: int, click: int) -> None:
         arms.slope[arm] = 0.0
     else:
         arms.low[arm] *= (arms.observed[arm] - 1) / arms.observed[arm]
+
+
+# --- leaps --------------------------------------------------------------------------------------------------
+
+REFRESH = 0.05
+"""By how much the budget may grow before the tangent to a bound is drawn anew: it is then still 1e-6 from it or so."""
+
+
+@slow_path
+def bound_span(
+    arms: Arms, arm: int, looks: float, clicks: float, budget: float, later: float
+) -> tuple[float, float]:
+    """Between which numbers an arm's bound stays, in any order of so many looks and clicks, up to a later budget.
+
+    It is lowest if all looks without a click come first, by the scaling lemma no less than n / (n + failures) of what
+    it was, and highest if all clicks come first and the budget has grown. With a click the bound U of a share s rises
+    by dU = (1 - U) / n * r log(r) / (r - 1) with r = U / s; both factors fall with each click.
+    """
+    if looks > 0 or arms.low[arm] != arms.high[arm] or later - arms.at_budget[arm] > REFRESH:
+        compute_bound(arms, arm, budget)
+    bound = arms.low[arm]
+    high = arms.high[arm] + arms.slope[arm] * (later - arms.at_budget[arm])
+    if looks == 0:
+        return bound, high
+    n = arms.observed[arm]
+    low = bound * n / (n + looks - clicks)
+    if clicks > 0:
+        share = arms.clicks[arm] / n
+        if not 0 < share < high:
+            return low, math.inf
+        more = high / share - 1
+        high += clicks * (1 - bound) / n * (1 + more) * math.log1p(more) / more
+    return low, high
+
+
+@kernel
+def look_often(arms: Arms, arm: int, looks: int, clicks: int) -> None:
+    """Count so many looks at an arm, and clicks among them."""
+    failures = looks - clicks
+    arms.low[arm] *= arms.observed[arm] / max(arms.observed[arm] + failures, 1)
+    arms.observed[arm] += looks
+    arms.clicks[arm] += clicks
+    if clicks > 0:
+        arms.high[arm] = 1.0
+        arms.slope[arm] = 0.0

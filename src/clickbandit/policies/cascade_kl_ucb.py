@@ -17,7 +17,8 @@ import numpy as np
 
 from clickbandit.bounds import kl_lower, kl_upper
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
-from clickbandit.policies.bounds_on_demand import TIE, compare, compute_bound, look
+from clickbandit.policies import cascading
+from clickbandit.policies.bounds_on_demand import TIE, bound_span, compare, compute_bound, look, look_often
 from clickbandit.policies.cascading import (
     FEEDBACK,
     CascadingPolicy,
@@ -31,7 +32,7 @@ from clickbandit.policies.cascading import (
     prime,
     tie_propensity,
 )
-from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.contract import Algorithm, Live, Margins, no_memo
 from clickbandit.policies.items import NUMBERS, by_item
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -179,6 +180,32 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
         look(state, ranking[k], clicks[k])
 
 
+# --- leaps --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def budget(state: Any, steps: int) -> float:
+    return budget_at(state.step[0] + steps, state.iterated)
+
+
+@kernel
+def span(
+    state: Any, place: int, looks: float, clicks: float, budget: float, later: float
+) -> tuple[float, float]:
+    return bound_span(state, state.order[place], looks, clicks, budget, later)
+
+
+@kernel
+def absorb(state: Any, ranking: IntArray, observed: IntArray, clicked: IntArray, steps: int) -> None:
+    state.step[0] += steps
+    for k in range(len(ranking)):
+        item = ranking[k]
+        look_often(state, item, observed[item], clicked[item])
+
+
+MARGINS = Margins(budget, span, cascading.looked_at, absorb)
+
+
 # --- what is learned ----------------------------------------------------------------------------------------
 
 
@@ -207,6 +234,7 @@ class CascadeKLUCB(CascadingPolicy):
     title = "CascadeKL-UCB"
     colour = "blue"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
+    leaps = MARGINS
     live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire, possible=possible)
 
     budget: Literal["log t + 3 log log t", "log t"] = "log t + 3 log log t"

@@ -18,8 +18,8 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.policies import cascading
-from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest
-from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest, shares
+from clickbandit.policies.contract import Algorithm, Live, Margins, no_memo
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, feedback: str = "first") -> State:
@@ -43,6 +43,23 @@ def radius(n: float, log_step: float) -> float:
     return math.sqrt(1.5 * log_step / n)
 
 
+@kernel
+def budget(state: State, steps: int) -> float:
+    return math.log(state.step[0] + steps)
+
+
+@kernel
+def span(
+    state: State, place: int, looks: float, clicks: float, budget: float, later: float
+) -> tuple[float, float]:
+    item = state.order[place]
+    n = state.observed[item]
+    if n == 0:
+        return -math.inf, math.inf
+    low, high = shares(state.clicks[item], n, looks, clicks)
+    return low + radius(n + looks, budget), high + radius(n, later)
+
+
 def describe(state: State) -> dict[str, Any]:
     log_step = math.log(state.step[0] + 1)
     return cascading.describe_around(state, lambda share, n: interpreted(radius)(n, log_step))
@@ -60,6 +77,7 @@ class CascadeUCB1(CascadingPolicy):
     title = "CascadeUCB1"
     colour = "lilac"
     algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
+    leaps = Margins(budget, span, cascading.looked_at, cascading.absorb)
     live = Live(
         propensity=cascading.propensity,
         describe=describe,

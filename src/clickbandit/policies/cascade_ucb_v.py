@@ -20,9 +20,9 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel
 from clickbandit.policies import cascading
-from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest
+from clickbandit.policies.cascading import CascadingPolicy, State, look_first, put_highest, shares
 from clickbandit.policies.common import check_exploration
-from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.contract import Algorithm, Live, Margins, no_memo
 
 
 def init(
@@ -51,6 +51,26 @@ def radius(share: float, most: float) -> float:
     return math.sqrt(2 * share * (1 - share) * most) + 3 * most
 
 
+@kernel
+def budget(state: State, steps: int) -> float:
+    return state.exploration * math.log(state.step[0] + steps)
+
+
+@kernel
+def span(
+    state: State, place: int, looks: float, clicks: float, budget: float, later: float
+) -> tuple[float, float]:
+    """The variance of a share is least where that is nearest to 0 or 1, and greatest where it is nearest to 1/2."""
+    item = state.order[place]
+    n = state.observed[item]
+    if n == 0:
+        return -math.inf, math.inf
+    low, high = shares(state.clicks[item], n, looks, clicks)
+    extreme = low if low < 1 - high else high
+    middle = min(max(0.5, low), high)
+    return low + radius(extreme, budget / (n + looks)), high + radius(middle, later / n)
+
+
 def describe(state: State) -> dict[str, Any]:
     budget = state.exploration * math.log(state.step[0] + 1)
     return cascading.describe_around(state, lambda share, n: interpreted(radius)(share, budget / n))
@@ -68,6 +88,7 @@ class CascadeUCBV(CascadingPolicy):
     title = "CascadeUCB-V"
     colour = "lilac dashed"
     algorithm = Algorithm(init, no_memo, rank, cascading.update, cascading.best, prime=cascading.prime)
+    leaps = Margins(budget, span, cascading.looked_at, cascading.absorb)
     live = Live(
         propensity=cascading.propensity,
         describe=describe,

@@ -289,6 +289,28 @@ def count(
         clicked[ranking[k]] += clicks[k]
 
 
+# --- leaps --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def looked_at(state: Any, clicks: IntArray) -> int:
+    return examined(clicks, state.feedback)
+
+
+@kernel
+def absorb(state: Any, ranking: IntArray, observed: IntArray, clicked: IntArray, steps: int) -> None:
+    state.step[0] += steps
+    for k in range(len(ranking)):
+        state.observed[ranking[k]] += observed[ranking[k]]
+        state.clicks[ranking[k]] += clicked[ranking[k]]
+
+
+@kernel
+def shares(clicked: int, n: int, looks: float, clicks: float) -> tuple[float, float]:
+    """Between which numbers the share of clicked in n looks stays, in any order of more looks and clicks."""
+    return clicked / (n + looks - clicks), (clicked + clicks) / (n + clicks)
+
+
 # --- items that come and go ---------------------------------------------------------------------------------
 
 admit, retire = by_item(observed=0, clicks=0, value=0.0, order=NUMBERS)

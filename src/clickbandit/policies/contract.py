@@ -145,6 +145,50 @@ class Leaps(Contract):
     """Whether it matters which items were clicked together."""
 
 
+class Budget(Protocol):
+    """What the indices go by beside the counts, and grow with: for the list that comes so many steps from now. A
+    kernel."""
+
+    def __call__(self, state: State, steps: int, /) -> float: ...
+
+
+class Span(Protocol):
+    """Between which numbers the index of the item at a place of the order stays while the budget grows to a later one
+    and the item is looked at and clicked so often, in any order. A kernel.
+
+    Both are near its index without looks and growth. Of an item that is not shown the lower one does not matter.
+    """
+
+    def __call__(
+        self, state: State, place: int, looks: float, clicks: float, budget: float, later: float, /
+    ) -> tuple[float, float]: ...
+
+
+class LookedAt(Protocol):
+    """How many positions are learned from, given the clicks. A kernel."""
+
+    def __call__(self, state: State, clicks: IntArray, /) -> int: ...
+
+
+class AbsorbList(Protocol):
+    """Learn how often each item was observed and clicked while the same list was shown so often. A kernel."""
+
+    def __call__(
+        self, state: State, ranking: IntArray, observed: IntArray, clicked: IntArray, steps: int, /
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class Margins(Contract):
+    """What a policy gives that shows the items with the highest indices, those that `state.order` has in front, and
+    can be leaped over (docs/decisions/0014-leaps-by-margin.md); `state.step` counts its lists."""
+
+    budget: Budget
+    span: Span
+    looked_at: LookedAt
+    absorb: AbsorbList
+
+
 # --- the live ranker ----------------------------------------------------------------------------------------
 
 

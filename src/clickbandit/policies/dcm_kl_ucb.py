@@ -110,6 +110,7 @@ class DCMKLUCB(Policy):
     title = "dcmKL-UCB"
     colour = "blue dash-dotted"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
+    leaps = cascade_kl_ucb.MARGINS
     live = Live(
         propensity=propensity,
         describe=describe,

@@ -118,15 +118,20 @@ def learn(state: State, ranking: IntArray, clicks: IntArray) -> None:
     counts would not be the same.
     """
     for k in range(len(ranking)):
-        item = ranking[k]
-        state.displays[item, k] += 1
-        state.clicks[item, k] += clicks[k]
-        clicked, examined = 0, 0.0
-        for j in range(len(ranking)):
-            clicked += state.clicks[item, j]
-            examined += state.examination[j] * state.displays[item, j]
-        state.examined[item] = examined
-        state.estimate[item] = clicked / examined
+        learn_often(state, ranking[k], k, 1, clicks[k])
+
+
+@kernel
+def learn_often(state: State, item: int, position: int, displays: int, clicks: int) -> None:
+    """The same of many displays of an item at a position, and the clicks on these."""
+    state.displays[item, position] += displays
+    state.clicks[item, position] += clicks
+    clicked, examined = 0, 0.0
+    for j in range(len(state.examination)):
+        clicked += state.clicks[item, j]
+        examined += state.examination[j] * state.displays[item, j]
+    state.examined[item] = examined
+    state.estimate[item] = clicked / examined
 
 
 @kernel

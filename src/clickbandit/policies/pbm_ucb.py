@@ -22,8 +22,8 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies import pbm
 from clickbandit.policies.bounds_on_demand import TIE
 from clickbandit.policies.cascading import break_ties, highest_first, tie_propensity
-from clickbandit.policies.contract import Algorithm, Live, no_memo
-from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, show
+from clickbandit.policies.contract import Algorithm, Live, Margins, no_memo
+from clickbandit.policies.pbm import BoundedPBMPolicy, describe_items, first_seen, learn, learn_often, show
 from clickbandit.priors import Prior
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -104,10 +104,56 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
     learn(state, ranking, clicks)
     for k in range(len(ranking)):
         item = ranking[k]
-        displays = 0
-        for j in range(len(ranking)):
-            displays += state.displays[item, j]
-        state.width[item] = math.sqrt(displays / 2) / state.examined[item]
+        state.width[item] = math.sqrt(n_displays(state, item) / 2) / state.examined[item]
+
+
+@kernel
+def n_displays(state: State, item: int) -> int:
+    """How often an item was shown, N."""
+    displays = 0
+    for k in range(len(state.examination)):
+        displays += state.displays[item, k]
+    return displays
+
+
+# --- leaps --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def budget(state: State, steps: int) -> float:
+    return state.scale * math.log(state.step[0] + steps)
+
+
+@kernel
+def span(
+    state: State, place: int, looks: float, clicks: float, budget: float, later: float
+) -> tuple[float, float]:
+    """The estimate may be above 1 where users look less often than was told: then a click may also lower it."""
+    item = state.order[place]
+    if state.width[item] == UNSEEN:
+        return -math.inf, math.inf
+    shown, examined = n_displays(state, item), state.examined[item]
+    clicked = state.estimate[item] * examined
+    examination = state.examination[state.places[place]] if looks > 0 else 0.0
+    most = examined + examination * looks
+    low = min(clicked / (most - examination * clicks), (clicked + clicks) / most)
+    high = max(clicked / examined, (clicked + clicks) / (examined + examination * clicks))
+    radius = math.sqrt(budget * shown / 2) / most
+    return low + radius, high + math.sqrt(later * (shown + looks) / 2) / examined
+
+
+@kernel
+def looked_at(state: State, clicks: IntArray) -> int:
+    return len(clicks)
+
+
+@kernel
+def absorb(state: State, ranking: IntArray, observed: IntArray, clicked: IntArray, steps: int) -> None:
+    state.step[0] += steps
+    for k in range(len(ranking)):
+        item = ranking[k]
+        learn_often(state, item, k, steps, clicked[item])
+        state.width[item] = math.sqrt(n_displays(state, item) / 2) / state.examined[item]
 
 
 @dataclass(frozen=True)
@@ -124,4 +170,5 @@ class PBMUCB(BoundedPBMPolicy):
     title = "PBM-UCB"
     colour = "clay"
     algorithm = Algorithm(init, no_memo, rank, update, pbm.best, prime=prime)
+    leaps = Margins(budget, span, looked_at, absorb)
     live = Live(propensity=propensity, describe=describe, possible=pbm.possible)

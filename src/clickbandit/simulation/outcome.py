@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
+from clickbandit.policies.contract import Margins
 from clickbandit.simulation.run import MIN_HORIZON, Problem, Run
 
 WINDOWS = 100
@@ -20,6 +21,7 @@ TAIL = 0.9
 """Of the runs have no more regret than what is told as the tail."""
 _QUICK_CALL = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
+_LEAPING_CHUNK = 1 << 20
 _INTERPRETED_CHUNK = 1 << 10
 
 Progress = Callable[[int], None]
@@ -87,15 +89,15 @@ def simulate_run(
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
     at_once = 1  # windows to take in one call: more as long as that is too quick to wait for
-    chunk = _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
+    chunk = _chunk(problem)
     lists = _Lists(problem, len(windows)) if until_settled else None
     window = 0
     while window < len(windows) and not (lists and lists.settled):
         if stop.is_set():
             return None
         before, call = run.step, time.perf_counter()
-        near = int(np.searchsorted(windows, run.step + chunk, "right")) - window
-        n = at_once if problem.leaps else min(at_once, near)
+        near = int(np.searchsorted(windows, run.step + chunk, "right")) - window if chunk else at_once
+        n = min(at_once, near)
         ends = windows[window : window + n] if n > 0 else np.array([run.step + chunk])
         more_regret, more_clicks = run.advance_windows(ends)
         regret[window : window + len(ends)] += more_regret
@@ -117,6 +119,13 @@ def simulate_run(
         values /= sizes
         values[window:] = np.average(values[tenth], weights=sizes[tenth])
     return Outcome(number, regret, clicks, run.best(), seconds, settled)
+
+
+def _chunk(problem: Problem) -> int:
+    """After how many steps to look up, at the latest; 0 if leaps are so long that it is done after each window."""
+    if problem.leaps:
+        return _LEAPING_CHUNK if isinstance(problem.policy.leaps, Margins) else 0
+    return _COMPILED_CHUNK if problem.policy.compiled else _INTERPRETED_CHUNK
 
 
 class _Lists:

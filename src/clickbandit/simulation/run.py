@@ -14,8 +14,9 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.compiling.specialise import specialise
 from clickbandit.errors import InputError
-from clickbandit.leaps.buffers import make_scratch
+from clickbandit.leaps.buffers import make_margin, make_scratch
 from clickbandit.policies.base import Policy
+from clickbandit.policies.contract import Leaps, Margins
 from clickbandit.priors import Prior
 from clickbandit.queries import Against, Query, reference_list
 from clickbandit.randomness import STREAMS, circumstances, generators
@@ -26,7 +27,8 @@ from clickbandit.simulation.memory import Slots, set_apart
 
 MIN_HORIZON = 5
 MIN_STEPS_TO_LEAP = 100_000
-"""Fewer steps than this are taken sooner than the code that leaps over them is compiled."""
+MIN_STEPS_TO_LEAP_BY_MARGIN = 1_000_000
+"""Runs of fewer steps than this are taken sooner than the code that leaps over them is compiled."""
 Method = Literal["auto", "step", "leap"]
 """One by one, many at once wherever the policy allows, or (auto) many at once where that is quicker."""
 
@@ -82,9 +84,11 @@ class Problem:
         if method == "leap" and not can_leap:
             why = f" with a delay of {delay}" if delay else " where clicks are inverted" if flip else ""
             raise InputError(f"{policy} cannot leap{why}: use method step")
-        self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= MIN_STEPS_TO_LEAP))
+        by_margin = isinstance(policy.leaps, Margins)
+        enough = MIN_STEPS_TO_LEAP_BY_MARGIN if by_margin else MIN_STEPS_TO_LEAP
+        self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= enough))
         self.always_leaps = method == "leap"
-        self.in_pairs = policy.leaps is not None and policy.leaps.in_pairs
+        self.in_pairs = isinstance(policy.leaps, Leaps) and policy.leaps.in_pairs
 
     def with_prior(self, prior: Prior) -> "Problem":
         """The same problem, started from a prior."""
@@ -157,6 +161,15 @@ class Problem:
         }
         return {name: known[name] for name in self.policy.needs}
 
+    def make_scratch(self) -> Any:
+        """The arrays that leaps write to."""
+        n_items, positions = self.model.n_items, self.positions
+        if not self.leaps:
+            return None
+        if isinstance(self.policy.leaps, Margins):
+            return make_margin(n_items, positions)
+        return make_scratch(n_items, positions, self.in_pairs)
+
     @cached_property
     def loop(self) -> Any:
         """The module that takes steps for this policy and this click model, compiled if the policy is."""
@@ -166,6 +179,10 @@ class Problem:
         """That module, compiled or as plain Python."""
         algorithm, model = self.policy.algorithm, self.model
         make = partial(specialise, compiled=compiled, sources=[algorithm.init, *model.sources])
+        leaps = self.policy.leaps if self.leaps else None
+        if isinstance(leaps, Margins):
+            functions = {**vars(algorithm), **vars(leaps)}
+            return make("clickbandit.leaps.by_margin", policy=functions, model=vars(model.functions))
         loop = make(
             "clickbandit.simulation.delayed" if self.delay else "clickbandit.simulation.loop",
             policy=vars(algorithm),
@@ -237,11 +254,7 @@ class Run:
             probability=np.zeros(problem.positions),
         )
         self.slots, self.state = set_apart(slots, problem.start(self.numbering))
-        self._scratch = (
-            make_scratch(problem.model.n_items, problem.positions, problem.in_pairs)
-            if problem.leaps
-            else None
-        )
+        self._scratch = problem.make_scratch()
         self.loop = problem.loop
 
     def advance(self, steps: int) -> tuple[float, int]:
