@@ -107,6 +107,7 @@ def draw(spec: Spec) -> str:
     """A chart as SVG."""
     config = {
         **CONFIG,
+        **spec.get("config", {}),
         "background": "white",
         "font": "sans-serif",
         "axis": {**CONFIG["axis"], "gridColor": "#ddd"},

@@ -23,6 +23,7 @@ PLACES = {
     "reproducing.md": "Tutorials",
     "fitting.md": "Tutorials",
     "page.md": "Tutorials",
+    "notebooks/": "Tutorials",
     "formats.md": "Reference",
     "reference/": "Reference",
     "policies/": "Reference",
@@ -34,7 +35,7 @@ PLACES = {
     "project/": "Project",
 }
 """The section of pages, and of all pages in a folder, that are no how-to guides."""
-FOLDERS = {"policies": "Policies", "click-models": "Click models", "decisions": "Decisions"}
+FOLDERS = {"notebooks": "Notebooks", "policies": "Policies", "click-models": "Click models", "decisions": "Decisions"}
 PICTURE = "![Regret of all policies over time in the position-based model](policies/figures/all-PBM.svg)"
 ASSETS = ("*.svg", "site.css", "iframe-worker.js")
 _LINK = re.compile(r"(?P<mark>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
@@ -63,6 +64,8 @@ def prepare(folder: Path) -> dict[str, str]:
     first, commands, rest = pages[HOME].split("```", 2)
     pages[HOME] = f"{first}```{commands}```\n\n{PICTURE}{rest}"
     pages |= reference.pages()
+    about = "Each runs from top to bottom in a minute or two; the files are in `examples`."
+    pages["notebooks/index.md"] = contents("Notebooks", about, "notebooks/", pages)
     pages["decisions/index.md"] = contents("Decisions", "Why things are as they are.", "decisions/", pages)
     for name, text in pages.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

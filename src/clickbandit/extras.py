@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
-    import altair as alt
     import duckdb
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     import vl_convert as vlc
 
-__all__ = ["MissingExtra", "alt", "duckdb", "explained", "pa", "pc", "pq", "vlc"]
+__all__ = ["MissingExtra", "duckdb", "explained", "pa", "pc", "pq", "vlc"]
 
 _MODULES = {
-    "alt": "altair",
     "duckdb": "duckdb",
     "pa": "pyarrow",
     "pc": "pyarrow.compute",
@@ -29,7 +27,6 @@ _MODULES = {
     "vlc": "vl_convert",
 }
 _EXTRAS = {
-    "altair": "report",
     "vl_convert": "report",
     "pyarrow": "report",
     "duckdb": "logs",

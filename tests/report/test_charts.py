@@ -1,16 +1,18 @@
 """Every chart compiles, shows what it should, and leaves no garbage where the regret is zero."""
 
-import json
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import vl_convert as vlc
 
+from clickbandit.errors import InputError
 from clickbandit.report.charts import (
     END_TOOLTIP,
     LIVE,
     REGRET_TOOLTIP,
+    Chart,
     end_panel,
     end_rows,
     live,
@@ -112,8 +114,22 @@ def test_axes_have_labels_at_powers_of_ten_and_between_them_if_these_are_few(
 
 def test_a_notebook_gets_a_chart_with_a_legend() -> None:
     chart = regret_chart(made_up())
-    spec = json.loads(chart.to_json())
-    assert [panel["title"] for panel in spec["hconcat"]] == ["CM", "PBM"]
-    svg = vlc.vegalite_to_svg(spec)
-    for name in ("BatchRank (printed)", "RankedExp3", "regret a step"):
+    assert [panel["title"] for panel in chart.spec["hconcat"]] == ["CM", "PBM"]
+    svg = chart._repr_svg_()
+    for name in ("BatchRank (printed)", "RankedExp3", "regret a step, in clicks"):
         assert f">{name}<" in svg
+
+
+@pytest.mark.parametrize(
+    ("kind", "begins"),
+    [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")],
+)
+def test_a_chart_saves_in_the_format_of_its_name(kind: str, begins: bytes, tmp_path: Path) -> None:
+    chart = Chart({"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x"}}})
+    chart.save(tmp_path / f"chart.{kind}")
+    assert (tmp_path / f"chart.{kind}").read_bytes().lstrip().startswith(begins)
+
+
+def test_a_chart_of_another_format_is_refused() -> None:
+    with pytest.raises(InputError, match=r"to end in \.svg, \.png, \.pdf, \.html, found 'chart\.gif'"):
+        Chart({}).save("chart.gif")

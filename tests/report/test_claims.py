@@ -75,7 +75,7 @@ def test_all_hold_where_all_is_as_in_the_paper() -> None:
     harmonic = sum(1 / np.arange(1, 101))  # the regret 1e-4 / t adds up to 1e-4 * 1e6 * H(100)
     assert f"{100 * harmonic:,.0f} against {1000 * harmonic:,.0f} at T = 10M" in found[0].measured
     assert found[2].measured == "at T = 2M"
-    assert found[3].measured == "1.0e-03 a step before T / 2, 1.0e-03 in the last fifth"
+    assert found[3].measured == "1.0e-3 a step before T / 2, 1.0e-3 in the last fifth"
     assert found[4].measured == "16.7% of 72 runs"
     assert found[5].measured == "0.0% of 72 runs"
     assert found[6].measured.startswith("in 6 of 6; ")
@@ -130,7 +130,7 @@ def test_short_results_cannot_show_all() -> None:
     assert [claim.holds for claim in found] == [True, True, None, True, None, None, True, True]
     assert found[7].measured.endswith("in 3 of 6 experiments")
     assert found[2].why == "T = 1M is too short: it takes 4M steps to tell"
-    assert found[2].measured == "not by T = 1M: 2.0e-03 against 1.0e-03 a step"
+    assert found[2].measured == "not by T = 1M: 2.0e-3 against 1.0e-3 a step"
     assert found[4].why == "the paper's is at T = 10M, this at 1M"
 
 

@@ -76,7 +76,7 @@ def test_the_page_says_what_was_found(few: Path) -> None:
     assert "Best overall: BatchRank, with 1.00 times the least regret" in text
     assert "Best in the worst case: BatchRank" in text
     assert "Left out: no query has the click models UBM." in text
-    assert page.count("<code>pbm-pie</code></span>†") == 2
+    assert page.count("<code>pbm-pie</code></small></span></span>†") == 2
     assert page.count(">100*<") == 2
     assert "Feedback is" not in text
 

@@ -68,7 +68,8 @@ MAX_PAGE = 1000
 _MAX_SCANNED = 20_000
 """A query's last impressions are looked for among this many of all queries' last ones, and delays among this many
 events: there is no index for what only people look at."""
-_MAX_RECENT = 12
+_MAX_RECENT, _MAX_COUNTED = 12, 1_000
+"""Of a query's last impressions: how many are shown, and how many are counted by item."""
 
 log = logging.getLogger("clickbandit.live")
 T = TypeVar("T")
@@ -326,7 +327,7 @@ class RankerMethods(ABC):
         if found is None:
             raise Unknown(f"there is no query {query!r}")
         row, written = found
-        return history_view(written, reader.recent(row.id, _MAX_SCANNED, _MAX_RECENT))
+        return history_view(written, reader.recent(row.id, _MAX_SCANNED, _MAX_COUNTED), _MAX_RECENT)
 
     def _operations(self, reader: Reader) -> Operations:
         counts, settings = self._engine.counts, self._settings

@@ -6,7 +6,7 @@ costs next to nothing, and has its own shape in JSON (`http.messages`). The othe
 a field is its description in `/openapi.json`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -281,6 +281,15 @@ class PastImpression:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemCount:
+    """How often an item was shown lately, and how often it was clicked then."""
+
+    item: str
+    impressions: int
+    clicks: int
+
+
+@dataclass(frozen=True, slots=True)
 class QueryHistory:
     """How a query came to know what it knows."""
 
@@ -293,6 +302,10 @@ class QueryHistory:
     """From the query's beginning on, closer together the later."""
     impressions: list[PastImpression]
     """The last ones, the latest first, if they are among the last of all queries."""
+    counted: int = 0
+    """How many settled impressions `counts` are of: the last 1,000 of the query, if they are among the last of all."""
+    counts: list[ItemCount] = field(default_factory=list)
+    """Every item that these showed, the one that was shown most often first."""
 
 
 @dataclass(frozen=True, slots=True)

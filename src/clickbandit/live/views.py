@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from datetime import UTC, datetime
 
 from clickbandit.live.history import History
@@ -9,6 +10,7 @@ from clickbandit.live.stores.contract import (
     DIVIDED,
     FINISHED,
     OUTCOMES,
+    SETTLED,
     SILENT_AFTER,
     SOURCES,
     STUCK_AFTER,
@@ -19,6 +21,7 @@ from clickbandit.live.stores.reading import ClickDelays
 from clickbandit.live.values import (
     Delays,
     Frame,
+    ItemCount,
     PastImpression,
     Point,
     QueryHistory,
@@ -61,14 +64,29 @@ def state(row: QueryRow) -> State:
     return "splitting" if row.progress == DIVIDED else "exploring"
 
 
-def history(written: bytes | None, impressions: list[ImpressionRow]) -> QueryHistory:
+def history(written: bytes | None, impressions: list[ImpressionRow], most: int) -> QueryHistory:
+    """A query's history; the last impressions are counted, and `most` of them shown."""
     document = History(written)
+    settled = [row for row in impressions if row.outcome == SETTLED]
     return QueryHistory(
         frames=[Frame(**{**frame, "at": time(frame["at"])}) for frame in document.frames],
         evidence=document.evidence,
         points=[Point(time(at), settled, clicks) for at, settled, clicks in document.points],
-        impressions=[_past(row) for row in impressions],
+        impressions=[_past(row) for row in impressions[:most]],
+        counted=len(settled),
+        counts=_counts(settled),
     )
+
+
+def _counts(rows: list[ImpressionRow]) -> list[ItemCount]:
+    shown: Counter[str] = Counter()
+    clicked: Counter[str] = Counter()
+    lists = Counter((row.items, row.clicks) for row in rows)  # most are shown again and again
+    for (written, clicks), n in lists.items():
+        for k, item in enumerate(json.loads(written)):
+            shown[item] += n
+            clicked[item] += n * (clicks >> k & 1)
+    return [ItemCount(item, n, clicked[item]) for item, n in shown.most_common()]
 
 
 def _past(row: ImpressionRow) -> PastImpression:

@@ -1,16 +1,18 @@
 """Charts of results, as Vega-Lite specifications: regret over time and at the end, with the same looks everywhere.
 
 Each function gives a panel without a legend, to be put on a page or into a figure for print; the last of its layers is
-what it is about. On a page it is made `live`. `regret_chart` is a whole chart, for a notebook.
+what it is about. On a page it is made `live`. `beside` makes a whole chart of panels, for a notebook.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clickbandit.extras import alt, pa, pc
+from clickbandit.errors import InputError
+from clickbandit.extras import pa, pc, vlc
 from clickbandit.intervals import mean_of_strata
 from clickbandit.report.statistics import curves, units, whole_runs
 from clickbandit.report.styles import Look, looks
@@ -58,7 +60,7 @@ def regret_panel(
         }
         for row in rows
     ]
-    y = number("mean", "regret a step", scale=log_scale(low, high), axis=log_axis(low, high))
+    y = number("mean", "regret a step, in clicks", scale=log_scale(low, high), axis=log_axis(low, high))
     band = {"y": number("low"), "y2": {"field": "high"}, "color": policy_colour(look)}
     return {
         "title": title,
@@ -81,17 +83,15 @@ REGRET_TOOLTIP = {
 }
 
 
-def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> alt.TopLevelMixin:
+def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> "Chart":
     """The expected regret a step over time, on a logarithmic scale, side by side for each click model."""
     rows = mean_curves(table)
     look = looks(table["policy"].unique().to_pylist())
-    panels = [
-        {"width": width, "height": height, **live(panel, REGRET_TOOLTIP)}
+    panels = (
+        live(regret_panel([row for row in rows if row["model"] == model], look, model), REGRET_TOOLTIP)
         for model in table["model"].unique().to_pylist()
-        for panel in [regret_panel([row for row in rows if row["model"] == model], look, model)]
-    ]
-    config = {**LIVE, "legend": LINES_LEGEND, "line": {"strokeWidth": 2}, "axisX": {"tickCount": 5}}
-    return alt.Chart.from_dict({"hconcat": panels, "config": config})
+    )
+    return beside(panels, width=width, height=height)
 
 
 # --- regret at the end --------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def end_panel(
         "title": title,
         "data": {"values": values},
         "encoding": {
-            "x": number("regret", "regret at the end, at least", scale=log_scale(low, high), axis=axis)
+            "x": number("regret", "regret a step at the end, at least", scale=log_scale(low, high), axis=axis)
         },
         "layer": [
             *([rule] if at is not None and low < at < high else []),
@@ -152,6 +152,42 @@ END_TOOLTIP = {
     "share": ("share of runs", ".1%"),
     "runs": ("runs", ","),
 }
+
+
+# --- for a notebook -----------------------------------------------------------------------------------------
+
+
+class Chart:
+    """A Vega-Lite chart, `spec`, that shows in a notebook as a picture and saves as SVG, PNG, PDF or HTML; in HTML it
+    can be moved, and needs no network."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+
+    def save(self, path: str | Path) -> None:
+        """Write the chart, in the format that the file's name ends in."""
+        kinds: dict[str, Callable[[Spec], str | bytes]] = {
+            ".svg": vlc.vegalite_to_svg,
+            ".png": lambda spec: bytes(vlc.vegalite_to_png(spec, scale=2)),
+            ".pdf": vlc.vegalite_to_pdf,
+            ".html": lambda spec: str(vlc.vegalite_to_html(spec, bundle=True)),
+        }
+        suffix = Path(path).suffix
+        if suffix not in kinds:
+            raise InputError(f"expected a chart's name to end in {', '.join(kinds)}, found {str(path)!r}")
+        written = kinds[suffix](self.spec)
+        Path(path).write_bytes(written if isinstance(written, bytes) else written.encode())
+
+    def _repr_svg_(self) -> str:
+        return str(vlc.vegalite_to_svg(self.spec))
+
+
+def beside(panels: Iterable[Spec], *, width: int = 420, height: int = 300) -> Chart:
+    """Panels side by side as a chart, with a legend below."""
+    config = {**LIVE, "legend": LINES_LEGEND, "line": {"strokeWidth": 2}, "axisX": {"tickCount": 5}}
+    return Chart(
+        {"hconcat": [{"width": width, "height": height, **panel} for panel in panels], "config": config}
+    )
 
 
 # --- parts --------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from clickbandit.experiments.discussion import BOUNDS, ELIMINATION, EXAMINATION,
 from clickbandit.extras import pa, pc
 from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.queries import Query, best_list
-from clickbandit.report.statistics import Curves, Found, curves, first_of
+from clickbandit.report.statistics import Curves, Found, a_step, curves, first_of
 from clickbandit.theory import regret_bound
 
 PAPER_STEPS = 10_000_000
@@ -44,9 +44,14 @@ PRINTED = "batchrank"
 _THEOREM = "BatchRank as printed has less regret than Theorem 1 allows"
 
 
+BOTH, DISCUSSION = "both models", "discussion"
+
+
 class Claim(NamedTuple):
     """A claim and what was found."""
 
+    about: str
+    """The click model that it is about, or one of `BOTH` and `DISCUSSION`."""
     text: str
     measured: str
     holds: bool | None
@@ -62,28 +67,30 @@ Verdict = tuple[str, bool | None, str]
 def paper_claims(results: pa.Table, queries: Sequence[Query], positions: int) -> list[Claim]:
     """The claims of the paper's experiments and of its theorem; `results` are without those of the discussion."""
     found = _Found(curves(results))
-    rules: dict[str, Callable[[], Verdict]] = {
-        "CM: CascadeKL-UCB has less regret than BatchRank at every T": lambda: _always_below(
+    rules: dict[tuple[str, str], Callable[[], Verdict]] = {
+        ("CM", "CascadeKL-UCB has less regret than BatchRank at every T"): lambda: _always_below(
             found.cascade("CM"), found.batchrank("CM")
         ),
-        "CM: BatchRank has less regret than RankedExp3 at every T": lambda: _always_below(
+        ("CM", "BatchRank has less regret than RankedExp3 at every T"): lambda: _always_below(
             found.batchrank("CM"), found.exp3("CM")
         ),
-        "PBM: BatchRank passes below CascadeKL-UCB at about T = 2M": lambda: _crossing(
+        ("PBM", "BatchRank passes below CascadeKL-UCB at about T = 2M"): lambda: _crossing(
             found.batchrank("PBM"), found.cascade("PBM")
         ),
-        "PBM: CascadeKL-UCB's regret a step flattens above zero": lambda: _flattens(found.cascade("PBM")),
-        "PBM: about one run in six of CascadeKL-UCB ends with a regret of 1e-3 a step or more": lambda: (
+        ("PBM", "CascadeKL-UCB's regret a step flattens above zero"): lambda: _flattens(found.cascade("PBM")),
+        ("PBM", "about one run in six of CascadeKL-UCB ends with a regret of 1e-3 a step or more"): lambda: (
             _many_large(found.cascade("PBM"))
         ),
-        "PBM: few of BatchRank's runs do": lambda: _large(
+        ("PBM", "few of BatchRank's runs do"): lambda: _large(
             found.batchrank("PBM"), 0, FEW, f"expected at most {FEW:.0%}"
         ),
-        "BatchRank has less regret than RankedExp3 in all experiments": lambda: _below_everywhere(found),
+        (BOTH, "BatchRank has less regret than RankedExp3 in all experiments"): lambda: _below_everywhere(
+            found
+        ),
     }
     end = int(pc.max(results["step"]).as_py())
-    return [_claim(text, rule, end) for text, rule in rules.items()] + [
-        _claim(f"{_THEOREM} on these queries", lambda: _below_bound(found.bounds(queries, positions)))
+    return [_claim(*names, rule, end) for names, rule in rules.items()] + [
+        _claim(BOTH, f"{_THEOREM} on these queries", lambda: _below_bound(found.bounds(queries, positions)))
     ]
 
 
@@ -115,6 +122,7 @@ def discussion_claims(results: pa.Table) -> list[Claim]:
         ),
         _grows("Without elimination it is quadratic in L", more, power(ITEMS, ELIMINATION[1]), QUADRATIC),
         _claim(
+            DISCUSSION,
             f"{_THEOREM} on two items, where the bound is small",
             lambda: _below_bound(bounds(curves(of_examination), two_items, positions=1)),
         ),
@@ -207,15 +215,15 @@ class _Found:
         return found
 
 
-def _claim(text: str, rule: Callable[[], Verdict], steps: int = PAPER_STEPS) -> Claim:
+def _claim(about: str, text: str, rule: Callable[[], Verdict], steps: int = PAPER_STEPS) -> Claim:
     """What a rule comes to; results of fewer steps than the paper's cannot contradict it."""
     try:
         measured, holds, why = rule()
     except _Missing as missing:
-        return Claim(text, "", None, str(missing))
+        return Claim(about, text, "", None, str(missing))
     if holds is False and steps < PAPER_STEPS:
-        return Claim(text, measured, None, f"{why}; the paper's is at T = {_steps(PAPER_STEPS)}")
-    return Claim(text, measured, holds, why)
+        return Claim(about, text, measured, None, f"{why}; the paper's is at T = {_steps(PAPER_STEPS)}")
+    return Claim(about, text, measured, holds, why)
 
 
 # --- rules --------------------------------------------------------------------------------------------------
@@ -241,7 +249,9 @@ def _crossing(late: Curves, early: Curves) -> Verdict:
     above, unsure = ([of.low >= 0 for of in more], [of.high >= 0 for of in more])
     first, last = (int(max(late.steps[windows], default=0)) for windows in (above, unsure))
     if first == end:
-        measured = f"not by T = {_steps(end)}: {late.mean[-1]:.1e} against {early.mean[-1]:.1e} a step"
+        measured = (
+            f"not by T = {_steps(end)}: {a_step(late.mean[-1])} against {a_step(early.mean[-1])} a step"
+        )
     else:
         measured = f"at T = {_steps(first)}" + (f" to {_steps(last)}" if last > first else "")
     if end < 2 * CROSSING:
@@ -263,7 +273,7 @@ def _flattens(policy: Curves) -> Verdict:
     time = policy.steps / policy.steps[-1]
     before = policy.regret[:, :, (time > 0.3) & (time <= 0.5)].mean(axis=2)
     last = policy.regret[:, :, time > 0.8].mean(axis=2)
-    measured = f"{before.mean():.1e} a step before T / 2, {last.mean():.1e} in the last fifth"
+    measured = f"{a_step(before.mean())} a step before T / 2, {a_step(last.mean())} in the last fifth"
     if before.mean() == 0:
         return measured, False, "there is no regret"
     kept = float(last.mean() / before.mean())
@@ -348,6 +358,7 @@ def _grows(text: str, what: str, power: float, expected: tuple[float, float]) ->
     base = f"1 / {what}" if what == "examination" else what
     holds = low <= power <= high
     return Claim(
+        DISCUSSION,
         text,
         f"it grows as {base} to the power {power:.2f}",
         holds,

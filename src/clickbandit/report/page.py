@@ -112,8 +112,9 @@ def sample(look: Look) -> Html:
 
 
 def policy_cell(policy: str, look: Mapping[str, Look]) -> Html:
-    """A policy in a table: how its lines look, and its name on the command line."""
-    return element("span", sample(look[policy]), element("code", policy), class_="policy")
+    """A policy in a table: how its lines look and its name, as in legends, and its name on the command line."""
+    spelled = element("small", element("code", policy))
+    return element("span", sample(look[policy]), element("span", look[policy].name, spelled), class_="policy")
 
 
 def figure(

@@ -149,8 +149,10 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
     regret = [row[version] for row in rows for version in ("experiment", "printed")]
     low, high = log_range([min(regret) / 1.2, max(regret) * 1.2], deepest=0)
     scale = log_scale(low, high)
-    x = number("experiment", "experiment", scale=scale, axis=log_axis(low, high))
-    y = number("printed", "as printed", scale=scale, axis=log_axis(low, high))
+    x = number(
+        "experiment", "regret of the experiment variant, in clicks", scale=scale, axis=log_axis(low, high)
+    )
+    y = number("printed", "of the printed one", scale=scale, axis=log_axis(low, high))
     points = {
         "mark": {"type": "point", "filled": True, "clip": True, "color": _RED},
         "encoding": {"x": x, "y": y},
@@ -211,7 +213,7 @@ def bounds(rows: Sequence[Row]) -> dict[str, Spec]:
     rows = [row for row in rows if math.isfinite(row["bound"])]
     low, high = log_range((row[key] for row in rows for key in _SERIES), deepest=0)
     names, colours, shapes = (list(column) for column in zip(*_SERIES.values(), strict=True))
-    y = number("value", "regret", scale=log_scale(low / 2, high * 2), axis=log_axis(low, high))
+    y = number("value", "regret, in clicks", scale=log_scale(low / 2, high * 2), axis=log_axis(low, high))
     points = {
         "mark": {"type": "point", "filled": True, "clip": True, "opacity": 1},
         "encoding": {
@@ -275,7 +277,9 @@ def _discussed(results: pa.Table, name: str) -> Spec:
     x_scale = {"type": "log", "domain": [places[0] / 1.2, places[-1] * 1.2], "nice": False}
     shares = "datum.value < 1 ? '1/' + round(1 / datum.value) : datum.value"
     x_axis = {"values": places, "grid": False, "labelExpr": shares, "tickCount": len(places)}
-    lines = policy_lines(look, number("mean", "regret", scale=log_scale(low, high), axis=log_axis(low, high)))
+    lines = policy_lines(
+        look, number("mean", "regret, in clicks", scale=log_scale(low, high), axis=log_axis(low, high))
+    )
     bars = {"y": number("low"), "y2": {"field": "high"}, "color": lines["encoding"]["color"]}
     low_end, high_end = sorted((row for row in rows if row["x"] == places[at]), key=lambda row: row["mean"])
     side = {"align": "left", "dx": 6} if at == 0 else {"align": "right", "dx": -8}

@@ -220,3 +220,12 @@ def first_of(found: Found, model: str, *names: str) -> Curves | None:
             if of == model and (policy == name or policy.partition(":")[0] == name):
                 return mine
     return None
+
+
+def a_step(regret: float) -> str:
+    """A regret a step, as axes write it; what is left by rounding errors is none.
+
+    >>> a_step(0.00054), a_step(0.12), a_step(1.1e-16)
+    ('5.4e-4', '1.2e-1', '0')
+    """
+    return "0" if abs(regret) < 1e-12 else f"{regret:.1e}".replace("e-0", "e-")

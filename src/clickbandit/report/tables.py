@@ -7,7 +7,7 @@ from clickbandit.extras import pa
 from clickbandit.intervals import Interval
 from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
-from clickbandit.report.statistics import beyond_the_least, distinguishable, totals, units
+from clickbandit.report.statistics import a_step, beyond_the_least, distinguishable, totals, units
 from clickbandit.simulation.outcome import LOSING
 from clickbandit.terminal import print_table, say
 
@@ -26,7 +26,7 @@ def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | 
                 MORE: difference_text(more[total.model, total.policy]),
                 TAIL_NAME: f"{total.tail:,.0f}",
                 "losing": f"{total.losing / len(total.regrets):.0%}",
-                "last regret/step": f"{total.last_regret.mean:.2g}",
+                "last regret/step": a_step(total.last_regret.mean),
                 "clicks/step": f"{total.clicks.mean:.4f}",
             }
             | ({"ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}"} if ns_a_step else {})
@@ -65,7 +65,7 @@ def notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 
     """What readers of tables must know, in sentences: what regret is against, what columns mean that do not say so
     themselves, and how many of all runs ended early because their list was settled, after how many steps."""
     told = [
-        f"Regret is against {AGAINST[against]}",
+        f"Regret is against {AGAINST[against]}, in clicks",
         f"{MORE.capitalize()} is the 95% interval of the difference to the least regret, on the same users",
         f"Losing are runs whose regret is above {LOSING:g} a step in the last tenth of their steps",
     ]
@@ -104,6 +104,7 @@ def print_claims(claims: Sequence[Claim]) -> None:
     print_table(
         [
             {
+                "about": claim.about,
                 "the paper says": claim.text,
                 "measured here": claim.measured or "-",
                 "holds": {True: "yes", False: f"no: {claim.why}", None: f"not shown: {claim.why}"}[

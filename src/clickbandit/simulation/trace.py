@@ -13,7 +13,8 @@ from clickbandit.queries import AGAINST, Against
 from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
 
 if TYPE_CHECKING:
-    from clickbandit.extras import alt, pa
+    from clickbandit.extras import pa
+    from clickbandit.report.charts import Chart
 
 COLUMNS = {
     "policy": "string",
@@ -170,8 +171,8 @@ class Trace:
             schema=pa.schema(COLUMNS.items()),
         )
 
-    def plot(self) -> "alt.TopLevelMixin":
-        """A chart of the regret a step, which shows in a notebook and saves as SVG, PNG or HTML."""
+    def plot(self) -> "Chart":
+        """A chart of the regret a step, which shows in a notebook and saves as SVG, PNG, PDF or HTML."""
         from clickbandit.report.charts import regret_chart
 
         return regret_chart(self.to_table())

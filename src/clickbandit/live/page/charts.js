@@ -3,7 +3,7 @@
 // Each has a text that says the same to those who do not see it.
 
 import {h, s} from "./dom.js";
-import {chance, clock, count} from "./words.js";
+import {chance, clock, count, counted} from "./words.js";
 
 const COLOURS = ["vermillion", "blue", "green", "purple", "clay", "lilac", "black"];
 
@@ -15,6 +15,12 @@ export function colour(group) {
 
 export function swatch(paint) {
   return s("svg", {class: "swatch", viewBox: "0 0 12 12", "aria-hidden": "true"}, s("rect", {width: 12, height: 12, rx: 2, fill: paint}));
+}
+
+// A line as it is drawn, for a legend.
+export function key(one) {
+  return s("svg", {class: "line", viewBox: "0 0 24 8", "aria-hidden": "true"},
+    s("line", {x1: 0, x2: 24, y1: 4, y2: 4, stroke: one.paint, "stroke-width": 2.5, "stroke-dasharray": one.dash}));
 }
 
 // --- an interval --------------------------------------------------------------------------------------------
@@ -134,7 +140,7 @@ export function tree(frames, order, learned, width) {
   const split = frames.length - 1;
   return s("svg", {
     class: "chart", role: "img", viewBox: `0 0 ${width} ${height}`,
-    "aria-label": `Batches over time: ${count(order.length)} items, ${count(split)} changes; the list below says the same in words.`,
+    "aria-label": `Batches over time: ${counted(order.length, "item")}, ${counted(split, "change")}; the list below says the same in words.`,
   },
     order.map((name, k) => s("text", {x: 0, y: box.top + k * row + 14}, shorten(name, labels), s("title", {}, name))),
     areas,

@@ -1,8 +1,8 @@
 // The demo's panel: how people come and click, what each policy makes of it, and the lists side by side.
 
 import {post} from "./api.js";
-import {lines} from "./charts.js";
-import {h, s, table} from "./dom.js";
+import {key, lines} from "./charts.js";
+import {h, table} from "./dom.js";
 import {badge} from "./overview.js";
 import {chance, count} from "./words.js";
 
@@ -98,11 +98,6 @@ function losses({arms, best}, width) {
     h("p", {class: "tools"}, series.map((one, k) => h("span", {class: "key"}, key(one), ` ${one.name} `, h("strong", {}, now(arms[k]))))),
     lines(series, {width, height: 160, x: ago, y: count, label: `Clicks lost so far: ${arms.map((arm) => `${arm.policy} ${now(arm)}`).join(", ")}`}),
     h("figcaption", {}, "How many clicks the best lists would have had more, since the start (the regret). A line that is flat has nothing left to learn."));
-}
-
-function key(one) {
-  return s("svg", {class: "line", viewBox: "0 0 24 8", "aria-hidden": "true"},
-    s("line", {x1: 0, x2: 24, y1: 4, y2: 4, stroke: one.paint, "stroke-width": 2.5, "stroke-dasharray": one.dash}));
 }
 
 // --- lists --------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ function facts(pairs) {
 }
 
 function verdict({failed, fallbacks, operations, workers, expected_workers}) {
-  if (workers.length < expected_workers) return h("span", {class: "bad"}, `${counted(expected_workers - workers.length, "worker")} of ${count(expected_workers)} do not answer.`);
+  if (workers.length < expected_workers) return h("span", {class: "bad"}, `${count(expected_workers - workers.length)} of ${counted(expected_workers, "worker")} ${expected_workers - workers.length === 1 ? "does" : "do"} not answer.`);
   if (operations.failures || fallbacks) return h("span", {class: "bad"}, `The store failed ${counted(operations.failures, "time")}: the service's log says why.`);
   if (failed) return h("span", {class: "bad"}, `${counted(failed, "request")} failed: the service's log says why.`);
   if (operations.delays?.suggested) return "Requests and store are well, but many clicks come too late to be learned from.";

@@ -62,12 +62,14 @@ function figure(name, value, note, picture) {
   return h("div", {class: "figure"}, h("dt", {}, name), h("dd", {}, h("strong", {}, value), picture, h("small", {}, note)));
 }
 
+const waiting = (n) => `${counted(n, "impression")} ${n === 1 ? "waits" : "wait"} for clicks`;
+
 function figures(stats) {
   const clicks = stats.clicks + stats.late;
   return h("dl", {class: "figures"},
     figure("Impressions a second", rate(current("impressions")), `${count(stats.impressions)} in all`, spark(rates("impressions"), "var(--blue)")),
     figure("Clicks a second", rate(current("clicks")), `${count(stats.clicks)} in all`, spark(rates("clicks"), "var(--vermillion)")),
-    figure("Settled", share(stats.settled, stats.impressions), `${count(stats.impressions - stats.settled - stats.voided)} impressions wait for clicks`),
+    figure("Settled", share(stats.settled, stats.impressions), waiting(stats.impressions - stats.settled - stats.voided)),
     figure("Late clicks", share(stats.late, clicks), `${count(stats.late)} came after settlement`),
     figure("Voided", share(stats.voided, stats.impressions), `${counted(stats.voided, "impression")} never seen`),
   );

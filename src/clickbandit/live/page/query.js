@@ -1,6 +1,6 @@
 // One query: the list, what is known of each item, how that came, and what was shown last.
 
-import {colour, curve, interval, lines, swatch, tree} from "./charts.js";
+import {colour, curve, interval, key, lines, swatch, tree} from "./charts.js";
 import {h, table} from "./dom.js";
 import {badge, comparison} from "./overview.js";
 import {chance, clock, count, counted, LAWS, percent, positions, share, STATES} from "./words.js";
@@ -31,6 +31,7 @@ export function render({detail, history}, view, width) {
     eliminated(found),
     past(found, width),
     comparison(detail),
+    cost(detail, history.points, width),
     clicks(history.points, summary, width),
     impressions(history.impressions),
   ];
@@ -62,7 +63,7 @@ function controls(summary, {ready, why}) {
 
 // Of a policy with a budget: how much of it is spent.
 const spent = ({max_loss: most, spent: part, explored, shown_given: given}) =>
-  `${percent(part)} of the ${Math.round(1000 * most) / 10}% that may be lost; ${count(explored)} lists explored, ${count(given)} were the given order`;
+  `${percent(part)} of the ${Math.round(1000 * most) / 10}% that may be lost; ${counted(explored, "list")} explored, ${count(given)} in the given order`;
 
 function facts({summary, generation, learned}) {
   const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -156,10 +157,22 @@ function items(found) {
     has("low") && ["to", {class: "number extra"}, (row) => chance(row.high)],
     has("in_list") && ["belongs in the list", {class: "number"}, (row) => percent(row.in_list)],
     has("observed") && ["observed", {class: "number extra"}, (row) => count(row.observed ?? 0)],
-    has("clicks") && ["clicks", {class: "number extra"}, (row) => count(row.clicks ?? 0)],
-  ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), staged && h("p", {class: "note"},
+    ...lately(found.history),
+  ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), found.history.counted > 0 && h("p", {class: "note"},
+    `Shown, clicked and rate are counted over the last ${counted(found.history.counted, "settled impression")}, whatever made the list.`), staged && h("p", {class: "note"},
     "Intervals are those of the last test; estimates count all clicks so far, also those at other positions."), has("in_list") && h("p", {class: "note"},
     "Estimates are of attraction: of those who look at an item, how many click it. Intervals shrink as it is looked at. Of many worlds that may still be true, “belongs in the list” counts those in which the item is among the most attractive.")];
+}
+
+// Counted for every policy alike.
+function lately({counted: n, counts}) {
+  const by = new Map(counts.map((one) => [one.item, one]));
+  const of = ({name}) => by.get(name) ?? {impressions: 0, clicks: 0};
+  return n === 0 ? [] : [
+    ["shown", {class: "number extra"}, (row) => count(of(row).impressions)],
+    ["clicked", {class: "number extra"}, (row) => count(of(row).clicks)],
+    ["rate", {class: "number"}, (row) => share(of(row).clicks, of(row).impressions)],
+  ];
 }
 
 function eliminated({items: known, history}) {
@@ -191,11 +204,18 @@ function past(found, width) {
   const order = ordered(found).filter((name) => !left.includes(name)).concat(left.filter((name) => detail.items.includes(name)));
   const shown = order.slice(0, MOST_ROWS);
   return h("section", {"aria-labelledby": "past"}, h("h2", {id: "past"}, "How it came"),
-    h("figure", {}, tree(frames, shown, detail.summary.learned, width),
+    h("figure", {}, legend(frames), tree(frames, shown, detail.summary.learned, width),
       h("figcaption", {}, "Each batch is an area of its colour; where one ends and several begin it was split, and an item whose row ends was eliminated.",
         order.length > shown.length && ` The first ${shown.length} of ${count(order.length)} items.`)),
-    h("ol", {class: "events"}, events(frames).slice(-30).reverse().map((event) =>
+    h("ol", {class: "events", tabindex: 0, "aria-label": "What happened, the latest first"}, events(frames).slice(-30).reverse().map((event) =>
       h("li", {}, h("time", {datetime: event.at}, `${clock(event.at)}, after ${count(event.learned)}: `), event.text))));
+}
+
+// What the colours are of.
+function legend(frames) {
+  const firsts = [...new Set(frames.flatMap((frame) => frame.groups.map((group) => group.first)))].sort((a, b) => (a ?? Infinity) - (b ?? Infinity));
+  return h("p", {class: "tools"}, firsts.map((first) => h("span", {class: "key"}, swatch(colour({first})),
+    first === undefined ? " not shown" : ` batch from position ${first}`)));
 }
 
 // What happened between one frame and the next, in words.
@@ -230,13 +250,77 @@ export function events(frames) {
   return found;
 }
 
+const known = (points, summary) => {
+  const last = {at: Date.parse(summary.updated_at), settled: summary.settled, clicks: summary.clicks};
+  const all = points.map((point) => ({...point, at: Date.parse(point.at)}));
+  return all.length && summary.settled > all.at(-1).settled ? [...all, last] : all;
+};
+
+// --- what exploring cost ------------------------------------------------------------------------------------
+
+// Clicks that the best list known gets from an impression, by what the policy believes of items and users.
+function promised({best, learned}) {
+  const by = new Map((learned.items ?? []).map((entry) => [entry.item, entry.estimate]));
+  if (!learned.users || best.some((name) => by.get(name) === undefined)) return null;
+  const after = learned.users.after_click?.estimate ?? 1;
+  let [clicks, none] = [0, 1]; // so far, and the chance that there was none
+  best.forEach((name, k) => {
+    const chance = (learned.users.examination[k]?.estimate ?? 0) * by.get(name);
+    clicks += chance * (none + (1 - none) * after);
+    none *= 1 - chance;
+  });
+  return clicks;
+}
+
+// What the last quarter of all impressions got: by then most policies show little else than what they hold for the best.
+function lately_got(all) {
+  const last = all.at(-1);
+  const from = all.findLast((point) => point.settled <= 0.75 * last.settled) ?? all[0];
+  return last.settled > from.settled ? (last.clicks - from.clicks) / (last.settled - from.settled) : null;
+}
+
+// A line a + b ln(n) through the later points: a policy that learns loses less and less.
+function growth(points) {
+  const some = points.filter(([n]) => n >= points.at(-1)[0] / 8).map(([n, lost]) => [Math.log(n), lost]);
+  const mean = (k) => some.reduce((sum, one) => sum + one[k], 0) / some.length;
+  const [x, y] = [mean(0), mean(1)];
+  const spread = some.reduce((sum, [a]) => sum + (a - x) ** 2, 0);
+  return spread > 0 ? Math.max(0, some.reduce((sum, [a, b]) => sum + (a - x) * (b - y), 0) / spread) : 0;
+}
+
+function cost(detail, points, width) {
+  const {summary, learned} = detail;
+  const all = known(points, summary).filter((point) => point.settled > 0);
+  const believed = promised(detail);
+  const best = believed ?? (all.length ? lately_got(all) : null);
+  const title = h("h2", {id: "cost"}, "What exploring cost");
+  if (best === null || all.length < 4 || summary.settled < 100) {
+    return h("section", {"aria-labelledby": "cost"}, title, h("p", {class: "note"}, "There is not enough to tell yet."));
+  }
+  const lost = all.map(({settled, clicks}) => [settled, Math.max(0, best * settled - clicks)]);
+  const [n, now] = lost.at(-1);
+  const luck = 2 * Math.sqrt(Math.max(1, summary.clicks));
+  const done = summary.frozen || learned.settled;
+  const slope = done ? 0 : growth(lost);
+  const ahead = [1, 1.25, 1.5, 1.75, 2].map((times) => [times * n, now + slope * Math.log(times)]);
+  const whole = (value) => counted(Math.round(value), "click");
+  const more = done ? "Nothing more is to be lost: the list does not change." : `${whole(ahead.at(-1)[1] - now)} more are expected by ${count(2 * n)} impressions, if it goes on as it did.`;
+  return h("section", {"aria-labelledby": "cost"}, title,
+    h("p", {}, h("strong", {}, `About ${whole(now)} so far`), `, give or take ${count(Math.round(luck))} by chance. ${more}`),
+    h("figure", {},
+      h("p", {class: "tools"}, [["so far", ""], ["expected", "4 3"]].map(([name, dash]) => h("span", {class: "key"}, key({paint: "var(--vermillion)", dash}), ` ${name}`))),
+      lines([{points: lost, paint: "var(--vermillion)"}, {points: ahead, paint: "var(--vermillion)", dash: "4 3"}],
+        {width, x: (value) => `${count(Math.round(value))} impressions`, y: (value) => count(Math.round(value)), label: `Clicks lost by exploring: ${count(Math.round(now))} so far. ${more}`}),
+      h("figcaption", {}, `Clicks that the best list known now would have had more. It is taken to get ${chance(best)} from an impression, `,
+        believed === null ? "as the last quarter of all impressions did." : "by what the policy believes of its items and of users.")));
+}
+
 function clicks(points, summary, width) {
-  const known = [...points.map((point) => ({...point, at: Date.parse(point.at)}))];
-  if (known.length && summary.settled > known.at(-1).settled) known.push({at: Date.parse(summary.updated_at), settled: summary.settled, clicks: summary.clicks});
+  const all = known(points, summary);
   const line = [];
-  for (let k = 1; k < known.length; k += 1) {
-    const settled = known[k].settled - known[k - 1].settled;
-    if (settled >= 20) line.push([known[k].at, (known[k].clicks - known[k - 1].clicks) / settled]);
+  for (let k = 1; k < all.length; k += 1) {
+    const settled = all[k].settled - all[k - 1].settled;
+    if (settled >= 20) line.push([all[k].at, (all[k].clicks - all[k - 1].clicks) / settled]);
   }
   return h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression over time"),
     lines([{points: line, paint: "var(--blue)"}], {width, label: `Clicks per impression over time, ${line.length ? `now ${chance(line.at(-1)[1])}` : "nothing yet"}`}));

@@ -24,7 +24,9 @@ from clickbandit.report.charts import (
     live,
 )
 from clickbandit.report.claims import (
+    BOTH,
     CROSSING,
+    DISCUSSION,
     LARGE,
     PAPER_STEPS,
     Claim,
@@ -35,12 +37,18 @@ from clickbandit.report.claims import (
 from clickbandit.report.page import Html, counted, element, figure, settings_table, table, write_page
 from clickbandit.report.pages.simulation import totals_table
 from clickbandit.report.printing import COLUMN, PAGE, save_figure
-from clickbandit.report.statistics import LEAPT, Found, curves
+from clickbandit.report.statistics import LEAPT, Found, a_step, curves
 from clickbandit.report.styles import Look, looks, plain
 
 PAPER_QUERIES, PAPER_RUNS = 60, 10
 _PAPER = "Zoghi, Tunys, Ghavamzadeh, Kveton, Szepesvári, Wen; ICML 2017"
 _TITLE = "Stochastic click models: the paper's experiments, run again"
+_ABOUT = {
+    "CM": "In the cascade model (CM)",
+    "PBM": "In the position-based model (PBM)",
+    BOTH: "In both models",
+    DISCUSSION: "In the discussion",
+}
 _MARKS = {
     True: ("✓", "good", "holds"),
     False: ("✗", "bad", "does not hold"),
@@ -100,8 +108,8 @@ def write_reproduction(
         element("h2", "What the paper claims"),
         *_claims(claims),
         *_limits(results),
-        *_all_queries(results, look),
         *_three_queries(results, found, look),
+        *_all_queries(results, look),
         *_versions(found),
         *_bound(found, queries, positions),
         *(_discussion(discussion) if discussion is not None else ()),
@@ -147,19 +155,22 @@ def _claims(claims: Sequence[Claim]) -> _Parts:
     text = f"Of {counted(len(claims), 'claim')}, {n[True]} hold here, {n[False]} do not"
     text += f", and {n[None]} cannot be told from these results." if n[None] else "."
     yield element("p", text)
-    entries = []
-    for claim in claims:
-        mark, kind, word = _MARKS[claim.holds]
-        details = "; ".join(filter(None, [claim.measured, claim.why]))
-        entries.append(
-            element(
-                "li",
-                element("span", mark, class_=f"mark {kind}", title=word, role="img", aria_label=word),
-                claim.text,
-                element("span", details, class_="measured"),
-            )
-        )
-    yield element("ul", *entries, class_="claims")
+    groups = []
+    for about in dict.fromkeys(claim.about for claim in claims):
+        entries = [_entry(claim) for claim in claims if claim.about == about]
+        groups.append(element("section", element("h3", _ABOUT.get(about, about)), element("ul", *entries)))
+    yield element("div", *groups, class_="claims")
+
+
+def _entry(claim: Claim) -> Html:
+    mark, kind, word = _MARKS[claim.holds]
+    details = "; ".join(filter(None, [claim.measured, claim.why]))
+    return element(
+        "li",
+        element("span", mark, class_=f"mark {kind}", title=word, role="img", aria_label=word),
+        claim.text[0].upper() + claim.text[1:],
+        element("span", details, class_="measured"),
+    )
 
 
 def _limits(results: pa.Table) -> _Parts:
@@ -274,7 +285,7 @@ def _bound(found: Found, queries: Sequence[Query], positions: int) -> _Parts:
     telling = sum(row["bound"] < row["most"] for row in finite)
     least = min(row["bound"] / row["most"] for row in finite)
     text = (
-        f"The regret of BatchRank as printed is at most {share:.2g} of what Theorem 1 allows. The bound is about how "
+        f"The regret of BatchRank as printed is at most {a_step(share)} of what Theorem 1 allows. The bound is about how "
         "regret grows, not about how large it is: "
     )
     text += (

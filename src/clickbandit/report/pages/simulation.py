@@ -10,7 +10,7 @@ from clickbandit.extras import pa
 from clickbandit.queries import Against
 from clickbandit.report.charts import REGRET_TOOLTIP, live, mean_curves, regret_panel
 from clickbandit.report.page import Html, element, figure, policy_cell, settings_table, table, write_page
-from clickbandit.report.statistics import LEAPT, beyond_the_least, totals
+from clickbandit.report.statistics import LEAPT, a_step, beyond_the_least, totals
 from clickbandit.report.styles import Look, looks
 from clickbandit.report.tables import MORE, TAIL_NAME, difference_text, noted, notes, span
 
@@ -67,7 +67,7 @@ def totals_table(
                 MORE: difference_text(more[total.model, total.policy]),
                 TAIL_NAME: f"{total.tail:,.0f}",
                 "losing": f"{total.losing / len(total.regrets):.0%}",
-                "regret a step at last": f"{total.last_regret.mean:.2g}",
+                "regret a step at last": a_step(total.last_regret.mean),
                 "clicks a step": f"{total.clicks.mean:.4f}",
                 "queries": total.queries,
                 "runs": total.runs,
