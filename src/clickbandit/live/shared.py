@@ -3,6 +3,7 @@ scores are worth. A query takes it once, when it starts, as a prior that its fir
 """
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -192,7 +193,7 @@ class Shared:
                 for place, (mean, low, high) in enumerate(zip(*curve, strict=True))
             ]
         for k, (row, error) in enumerate(zip(rows, errors, strict=True)):
-            spread = np.exp(1.96 * error[0]) if k else 1.0
+            spread = math.exp(1.96 * error[0]) if k else 1.0
             low, high = min(1.0, row[0] / spread), min(1.0, row[0] * spread)
             told["examination"].append(
                 {"position": k + 1, "estimate": min(1.0, row[0]), "low": low, "high": high}

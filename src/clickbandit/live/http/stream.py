@@ -5,11 +5,13 @@ Server-sent events: each message is the whole of what a view shows, so that whoe
 
 import asyncio
 import time
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from clickbandit.live.http import log
 from clickbandit.live.values import StoreError
 
 MAX_STREAMS = 100
@@ -98,7 +100,10 @@ class Streams:
             try:
                 message = b"data: " + _encode(await work_out()) + b"\n\n"
             except Exception as error:
-                message = b"event: problem\ndata: " + _encode(self._problem(error)) + b"\n\n"
+                told = self._problem(error)
+                if told.status == 500:
+                    log.write("error", event="failure", traceback="".join(traceback.format_exception(error)))
+                message = b"event: problem\ndata: " + _encode(told) + b"\n\n"
             view.show(message)
             took = time.perf_counter() - started
             await asyncio.sleep(max(_EVERY - took, took / _SHARE))
