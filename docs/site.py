@@ -35,9 +35,19 @@ PLACES = {
     "project/": "Project",
 }
 """The section of pages, and of all pages in a folder, that are no how-to guides."""
-FOLDERS = {"notebooks": "Notebooks", "policies": "Policies", "click-models": "Click models", "decisions": "Decisions"}
+FOLDERS = {
+    "notebooks": "Notebooks",
+    "policies": "Policies",
+    "click-models": "Click models",
+    "decisions": "Decisions",
+}
 PICTURE = "![Regret of all policies over time in the position-based model](policies/figures/all-PBM.svg)"
-ASSETS = ("*.svg", "site.css", "iframe-worker.js")
+ASSETS = ("*.svg", "site.css", "site.js", "iframe-worker.js")
+NAMED = {
+    'data-md-component="search" role="dialog"': 'data-md-component="search" role="dialog" aria-label="Search"',
+    "<th></th>": "<td></td>",
+}
+"""What the theme leaves without a name for those who do not see it, and what is written instead."""
 _LINK = re.compile(r"(?P<mark>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 _ANCHOR = re.compile(r'<a href="(?!https?:)[^"]*">(.*?)</a>')
 _CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
@@ -172,6 +182,11 @@ def build(out: Path) -> dict[str, str]:
     logging.getLogger("mkdocs").removeHandler(told)
     if told.messages:
         raise ValueError("the site must be built without warnings, found:\n" + "\n".join(told.messages))
+    for path in out.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for found, better in NAMED.items():
+            text = text.replace(found, better)
+        path.write_text(text, encoding="utf-8")
     for name, text in pages.items():  # Markdown beside its page, for programs that llms.txt leads there
         (out / name).write_text(text, encoding="utf-8")
     return pages

@@ -36,6 +36,8 @@ from clickbandit.experiments import run as engine  # noqa: E402
 from clickbandit.policies.base import policy_names  # noqa: E402
 from clickbandit.simulation.run import Problem  # noqa: E402
 from naive.recorded import Recorded  # noqa: E402
+from pages import axe as axe  # noqa: E402  (fixtures)
+from pages import chromium as chromium  # noqa: E402
 
 
 @pytest.fixture(scope="session")

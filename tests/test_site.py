@@ -13,6 +13,7 @@ pytest.importorskip("material", reason="the site needs mkdocs-material: pip inst
 from docs import site
 
 from clickbandit.click_models.base import model_names
+from pages import check
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,15 @@ def test_dead_links_are_refused(tmp_path):
         "[log](../CHANGELOG.md#a)", "a/b.md", page, {Path(site.PROJECT, "CHANGELOG.md"): "c.md"}
     )
     assert moved == "[log](../c.md#a)"
+
+
+def test_axe_finds_nothing(built, chromium, axe):
+    folder, _ = built
+    kinds = ("index", "policies/batchrank", "notebooks/my-log")
+    found = {}
+    with chromium.new_context(viewport={"width": 1300, "height": 900}) as context:
+        page = context.new_page()
+        for name in kinds:
+            page.goto((folder / f"{name}.html").as_uri())
+            found[name] = check(page, axe)
+    assert found == {name: [] for name in kinds}

@@ -5,11 +5,9 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,28 +17,10 @@ from clickbandit.live.demo import run_demo
 from clickbandit.live.http.auth import Keys
 from live.conftest import specialise_plainly
 from live.serving import serve
+from pages import AXE, check
 
 KEY = "correct-horse-battery"
 ITEMS = ["Ada", "Bob", "Cleo", "Dan", "Eve"]
-AXE = Path(os.environ.get("CLICKBANDIT_AXE", "node_modules")) / "axe-core/axe.min.js"
-
-
-def missing(what: str) -> None:
-    (pytest.fail if os.environ.get("CLICKBANDIT_NO_SKIPS") else pytest.skip)(what)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright import sync_api as api
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        missing("no browser: install Debian's package chromium")
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=quiet)
-        yield browser
-        browser.close()
 
 
 class Window:
@@ -191,6 +171,10 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
         assert [(row[0], row[1]) for row in items[:2]] == [("1–2", "Ada"), ("1–2", "Bob")]
         assert [row[0] for row in items[2:]] == ["3"] * 3
         assert one.page.locator("section[aria-labelledby=past] svg rect.batch").count() >= 3
+        legend = one.page.locator("section[aria-labelledby=past] .key").all_inner_texts()
+        assert [text.strip() for text in legend] == ["batch from position 1", "batch from position 3"]
+        assert [row[-3:] for row in items[:2]] == [["81", "81", "100%"]] * 2
+        one.see("counted over the last 81 settled impressions")
 
         learn(served, "hats", "ABC", 300)
         one.open("#/query/hats")
@@ -205,6 +189,8 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
             assert above == "3"
         assert len(one.rows("Items with their estimates and confidence intervals")) == 3
         assert one.page.locator("section[aria-labelledby=rates] svg.chart").count() == 1
+        one.see(re.compile(r"About \d+ clicks? so far"), "section[aria-labelledby=cost]")
+        assert one.page.locator("section[aria-labelledby=cost] svg.chart polyline").count() == 2
 
         one.page.goto(f"{served.url}/#/query/none")
         one.see("there is no query 'none'")
@@ -212,6 +198,36 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
         one.see("All is well.")
         latency = one.rows("Latency of the last requests to each endpoint")
         assert [row[i] for row in latency if row[0] == "/v1/rank" for i in (0, 3)] == ["/v1/rank", "382"]
+
+
+def test_the_keyboard_alone_is_enough(ranker, window):
+    """From the overview to a query, and there to freezing it, by Tab, Enter and Escape."""
+    with serve(ranker()) as served:
+        learn(served, "shoes", "AB", 1)
+        one = window(served.url)
+        one.open()
+        one.see("1 query")
+        press = one.page.keyboard.press
+
+        def tab_to(name: str) -> None:
+            for _ in range(40):
+                press("Tab")
+                if one.page.evaluate("document.activeElement.textContent").strip() == name:
+                    return
+            raise AssertionError(f"Tab does not lead to {name}")
+
+        tab_to("shoes")
+        press("Enter")
+        one.see("All items are still compared")
+        for key in ("Escape", "Enter"):
+            tab_to("Freeze")
+            press("Enter")
+            assert one.page.evaluate("document.activeElement.id") == "no"
+            if key == "Enter":
+                press("Tab")
+            press(key)
+        one.see("frozen")
+        tab_to("Unfreeze")
 
 
 def test_what_click_ts_learned(ranker, window):
@@ -307,13 +323,6 @@ def test_a_lost_connection_is_said_and_comes_back(ranker, window):
 # --- for everyone -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    if not AXE.is_file():
-        missing("axe-core is not there: npm install axe-core, and name its node_modules in CLICKBANDIT_AXE")
-    return AXE.read_text(encoding="utf-8")
-
-
 def test_phones_dark_pages_and_screen_readers(ranker, window, axe):
     with serve(ranker(holdout=0.3)) as served:
         learn(served, "shoes", "AB", 100)
@@ -336,21 +345,9 @@ def test_phones_dark_pages_and_screen_readers(ranker, window, axe):
             for view in views:
                 one.open(view)
                 assert one.fits(), view
-                assert check(one, axe) == [], (view, scheme)
+                assert check(one.page, axe) == [], (view, scheme)
             one.button("Freeze").click()
-            assert check(one, axe) == []
-
-
-def check(one: Window, axe: str) -> list[str]:
-    """What axe-core finds that is serious."""
-    if not one.page.evaluate("'axe' in window"):
-        one.page.evaluate(axe)
-    found = one.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-    return [
-        f"{entry['id']}: {entry['help']}: {[node['html'][:200] for node in entry['nodes'][:3]]}"
-        for entry in found
-        if entry["impact"] in ("serious", "critical")
-    ]
+            assert check(one.page, axe) == []
 
 
 # --- the demo -----------------------------------------------------------------------------------------------
@@ -380,7 +377,7 @@ def test_the_demo(window, tmp_path):
             assert lost.locator("svg.chart polyline").count() == 2
             assert re.search(r"click-ts [\d,]+ toprank [\d,]+", " ".join(lost.inner_text().split()))
             if AXE.is_file():
-                assert check(one, AXE.read_text(encoding="utf-8")) == []
+                assert check(one.page, AXE.read_text(encoding="utf-8")) == []
             one.page.get_by_role("link", name="red running shoes (toprank): what is known").click()
             one.see("toprank", "dl.facts")
         finally:

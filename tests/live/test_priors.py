@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -116,6 +117,7 @@ class TestRanker:
         assert shared["queries"] == MIN_LESSONS
         assert shared["curve"][0]["low"] <= shared["curve"][0]["estimate"] <= shared["curve"][0]["high"]
         assert [point["position"] for point in shared["examination"]] == [1, 2]
+        assert msgspec.json.decode(msgspec.json.encode(shared)) == shared, "the service can send it"
         ranker.close()
         again = opened()
         again.rank("after a restart", ITEMS)

@@ -12,6 +12,7 @@ import vl_convert as vlc
 
 from clickbandit.report.pages.reproduction import write_reproduction
 from clickbandit.report.printing import COLUMN, PAGE
+from pages import check
 from report.browser import drawn
 from report.results import made_up, made_up_discussion, made_up_queries
 from report.test_page import self_contained
@@ -64,7 +65,7 @@ def test_figures_show_what_they_should(written: list[Path]) -> None:
         "(c) PBM, query",
     ):
         assert name in svg["figure-1"]
-    for text in ("regret a step", "share of runs", "CM", "PBM", "1e-2"):
+    for text in ("regret a step, in clicks", "share of runs", "CM", "PBM", "1e-2"):
         assert f">{text}<" in svg["figure-2"]
     assert "bound of Theorem 1" in svg["bound"]
     for text in ("KL", "Hoeffding", "with", "without", "1/4", "12"):
@@ -95,7 +96,17 @@ def test_the_page_tells_and_needs_no_network(written: list[Path]) -> None:
         "seed7",
     ):
         assert sentence in text, sentence
-    assert page.index("What the paper claims") < page.index("All queries") < page.index("How it was made")
+    order = [
+        "What the paper claims",
+        "In the cascade model",
+        "In the position-based model",
+        "Figure 1",
+        "Figure 2",
+    ]
+    places = [page.index(name) for name in (*order, "How it was made")]
+    assert places == sorted(places)
+    legend = set(re.findall(r'data-name="([^"]+)"', page))
+    assert set(re.findall(r"<span>([^<]+)<small><code>", page)) == legend
     links = set(re.findall(r'href="([^"]+)"', page.partition("<noscript>")[0]))
     assert links == {path.name for path in written[1:]}
 
@@ -156,3 +167,12 @@ def test_no_regret_at_all_makes_no_garbage(tmp_path: Path) -> None:
     for path in written:
         if path.suffix == ".svg":
             assert "NaN" not in path.read_text()
+
+
+def test_axe_finds_nothing(written: list[Path], chromium: Any, axe: str) -> None:
+    with chromium.new_context(viewport={"width": 390, "height": 900}, color_scheme="dark") as context:
+        page = context.new_page()
+        page.goto(written[0].as_uri())
+        page.locator(".chart svg").first.wait_for()
+        assert check(page, axe) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -137,7 +137,7 @@ def end_panel(
         "title": title,
         "data": {"values": values},
         "encoding": {
-            "x": number("regret", "regret a step at the end, at least", scale=log_scale(low, high), axis=axis)
+            "x": number("regret", "last regret a step, at least", scale=log_scale(low, high), axis=axis)
         },
         "layer": [
             *([rule] if at is not None and low < at < high else []),

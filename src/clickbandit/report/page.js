@@ -30,6 +30,7 @@ async function draw(chart) {
   chart.finalize?.();
   chart.finalize = result.finalize;
   chart.view = result.view;
+  chart.querySelector("summary")?.setAttribute("aria-label", "Save the chart");
 }
 
 const charts = [...document.querySelectorAll(".chart")];

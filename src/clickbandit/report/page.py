@@ -70,7 +70,9 @@ def table(rows: Sequence[Mapping[str, object]]) -> Html:
         element("tr", *(element("td", _shown(value), **side[name]) for name, value in row.items()))
         for row in rows
     ]
-    return element("div", element("table", element("thead", head), element("tbody", *body)), class_="wide")
+    return element(
+        "div", element("table", element("thead", head), element("tbody", *body)), class_="wide", tabindex="0"
+    )
 
 
 def _shown(value: object) -> object:
@@ -177,8 +179,10 @@ def write_page(path: Path, title: str, parts: Iterable[object]) -> None:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
 <style>{style.base()}{_text("page.css")}{_dark_colours()}</style></head><body>
+<main>
 <h1>{html.escape(title)}</h1>
 {body}
+</main>
 <noscript>Charts need JavaScript, which is in this page and loads nothing.</noscript>
 <script>{_vega()}</script>
 <script>{_text("page.js")}</script>

@@ -149,10 +149,8 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
     regret = [row[version] for row in rows for version in ("experiment", "printed")]
     low, high = log_range([min(regret) / 1.2, max(regret) * 1.2], deepest=0)
     scale = log_scale(low, high)
-    x = number(
-        "experiment", "regret of the experiment variant, in clicks", scale=scale, axis=log_axis(low, high)
-    )
-    y = number("printed", "of the printed one", scale=scale, axis=log_axis(low, high))
+    x = number("experiment", "experiment, in clicks", scale=scale, axis=log_axis(low, high))
+    y = number("printed", "as printed, in clicks", scale=scale, axis=log_axis(low, high))
     points = {
         "mark": {"type": "point", "filled": True, "clip": True, "color": _RED},
         "encoding": {"x": x, "y": y},

@@ -285,8 +285,8 @@ def _bound(found: Found, queries: Sequence[Query], positions: int) -> _Parts:
     telling = sum(row["bound"] < row["most"] for row in finite)
     least = min(row["bound"] / row["most"] for row in finite)
     text = (
-        f"The regret of BatchRank as printed is at most {a_step(share)} of what Theorem 1 allows. The bound is about how "
-        "regret grows, not about how large it is: "
+        f"The regret of BatchRank as printed is at most {a_step(share)} of what Theorem 1 allows. The bound is about "
+        "how regret grows, not about how large it is: "
     )
     text += (
         f"on {telling} of {counted(len(finite), 'problem')} it is below what a policy loses that never gets a click."
