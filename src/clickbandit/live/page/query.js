@@ -294,7 +294,7 @@ function cost(detail, points, width) {
   const believed = promised(detail);
   const best = believed ?? (all.length ? lately_got(all) : null);
   const title = h("h2", {id: "cost"}, "What exploring cost");
-  if (best === null || all.length < 4 || summary.settled < 100) {
+  if (best === null || all.length < 2 || summary.settled < 100) {
     return h("section", {"aria-labelledby": "cost"}, title, h("p", {class: "note"}, "There is not enough to tell yet."));
   }
   const lost = all.map(({settled, clicks}) => [settled, Math.max(0, best * settled - clicks)]);
