@@ -28,6 +28,7 @@ PLACES = {
     "reference/": "Reference",
     "policies/": "Reference",
     "click-models/": "Reference",
+    "paper.md": "Explanation",
     "click-ts.md": "Explanation",
     "decisions/": "Explanation",
     "speed.md": "Benchmarks",
