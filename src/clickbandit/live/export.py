@@ -131,9 +131,11 @@ def last_mark(path: Path) -> int:
     try:
         metadata = extras.pq.read_metadata(path).metadata or {}
         return int(json.loads(metadata[b"clickbandit"])["until"])
-    except (OSError, extras.pa.ArrowInvalid, KeyError, ValueError) as error:
+    except OSError as error:
+        raise InputError(f"{path} must be a file that clickbandit export wrote: {error}") from None
+    except (extras.pa.ArrowInvalid, KeyError, ValueError):
         raise InputError(
-            f"{path} must be a file that clickbandit export wrote, found none: {type(error).__name__}"
+            f"{path} must be a file that clickbandit export wrote, found another: it does not say where it ended"
         ) from None
 
 
