@@ -2,6 +2,6 @@
 
 TIGHTEST_AT = 100_000
 """At how many impressions a confidence sequence is tightest, unless told otherwise."""
-STRENGTH = 150.0
+STRENGTH = 200.0
 """How many examinations a prior's attractions are worth by default: so many hold a good order for the first hundred
 impressions, and ClickTS lets go of a wrong one all the same (`python -m benchmarks.tail`)."""

@@ -100,6 +100,17 @@ class Prior(Documented):
             self.attraction, self.strength, self.order, page.examination, page.examination_error
         )
 
+    def beside(self, other: "Prior") -> Self:
+        """What two priors of the same items say together, each by its strength; the page is that of this one.
+
+        >>> both = Prior([0.5], [30]).beside(Prior([0.1], [10]))
+        >>> both.attraction, both.strength
+        ((0.4,), (40.0,))
+        """
+        worth, more = np.array(self.strength), np.array(other.strength)
+        mean = (worth * np.array(self.attraction) + more * np.array(other.attraction)) / (worth + more)
+        return type(self)(mean.round(12).tolist(), (worth + more).tolist()).with_examination(self)
+
     @classmethod
     def from_order(
         cls,
@@ -157,12 +168,18 @@ class Prior(Documented):
         """The attractions of a click model that was fitted to a log, and its examination if it has one by position.
 
         `errors` are the standard errors of the attractions, which say how many examinations each is worth; without
-        them each is worth the default strength.
+        them each is worth the default strength. Where a model's users do not always look at the first position, an
+        item is as attractive as it is clicked there, for a prior's examination is against the first.
+
+        >>> from clickbandit import PositionBasedModel
+        >>> Prior.from_model(PositionBasedModel([0.8, 0.2], examination=[0.5, 0.25])).attraction
+        (0.4, 0.1)
         """
-        attraction = np.clip(model.attraction, 1e-3, 1 - 1e-3)
+        first = _first_of(getattr(model, "examination", ()))
+        attraction = np.clip(np.array(model.attraction) * first, 1e-3, 1 - 1e-3)
         strength: Sequence[float] = [STRENGTH] * len(attraction)
         if errors is not None:
-            known = np.array(_by_item(errors, len(attraction), "errors"))
+            known = np.array(_by_item(errors, len(attraction), "errors")) * first
             worth = attraction * (1 - attraction) / np.maximum(known, 1e-9) ** 2 - 1
             strength = np.clip(worth, 0.1, MAX_STRENGTH).tolist()
         rows = _rows_of(getattr(model, "examination", ()))
@@ -176,9 +193,16 @@ def _rows_of(examination: Any) -> list[list[float]]:
         list(value) if isinstance(value, (list, tuple)) else [float(value)] * (k + 1)
         for k, value in enumerate(examination)
     ]
-    if not rows or [len(row) for row in rows] != list(range(1, len(rows) + 1)) or rows[0][0] <= 0:
+    first = _first_of(examination)
+    if not rows or [len(row) for row in rows] != list(range(1, len(rows) + 1)) or first <= 0:
         return []
-    return [[max(value / rows[0][0], 1e-5) for value in row] for row in rows]
+    return [[max(value / first, 1e-5) for value in row] for row in rows]
+
+
+def _first_of(examination: Any) -> float:
+    """How probably the first position is examined; 1 where a model has no examination by position."""
+    first = next(iter(examination), 1.0)
+    return float(first[0] if isinstance(first, (list, tuple)) else first)
 
 
 # --- what was given -----------------------------------------------------------------------------------------

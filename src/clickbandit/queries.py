@@ -33,6 +33,8 @@ class Query:
     """By item: what today's ranking is by, if that is known; higher ones are better."""
     features: Sequence[Sequence[float]] = ()
     """By item: numbers that mean the same for all items and queries, if there are any."""
+    errors: dict[str, Sequence[float]] = field(default_factory=dict)
+    """By click model: the standard errors of its attractions by item, if these were fitted."""
 
     def __post_init__(self) -> None:
         if len(self.items) == 0:
@@ -53,6 +55,8 @@ class Query:
         for name, model in self.models.items():
             for part in model.by_item[:1]:
                 _check_length(f"query {self.query}: {name}: {part}", model.n_items, len(self.items))
+        for name, errors in self.errors.items():
+            _check_length(f"query {self.query}: errors of {name}", len(errors), len(self.items))
 
     def model(self, name: str) -> ClickModel:
         """One of the query's click models, or an error that says which it has."""
@@ -138,6 +142,7 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
                 "models": {
                     name: _model_fields(query.query, name, model) for name, model in query.models.items()
                 },
+                **({"errors": {name: list(row) for name, row in query.errors.items()}} if query.errors else {}),
             }
             for query in queries
         ],
@@ -175,10 +180,22 @@ def _read_query(entry: Any, number: int) -> Query:
     scores = entry.get("scores", [])
     if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
         raise InputError(f"query {name}: scores must be a list of numbers, found {_short(scores)}")
-    query = Query(name, entry["items"], scores=scores)
+    query = Query(name, entry["items"], scores=scores, errors=_read_errors(name, entry.get("errors", {})))
     for key, values in entry["models"].items():
         query.models[key] = _read_model(query, key, values)
     return query
+
+
+def _read_errors(name: str, errors: Any) -> dict[str, Sequence[float]]:
+    if not isinstance(errors, dict):
+        raise InputError(f"query {name}: errors must be a JSON object, found {_short(errors)}")
+    for model, values in errors.items():
+        known = isinstance(values, list) and all(type(value) in (int, float) for value in values)
+        if not known or not all(0 <= value < math.inf for value in values):
+            raise InputError(
+                f"query {name}: errors of {model} must be a list of numbers of 0 or more, found {_short(values)}"
+            )
+    return errors
 
 
 def _read_model(query: Query, name: str, values: Any) -> ClickModel:

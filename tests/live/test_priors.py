@@ -151,11 +151,18 @@ class TestRanker:
         self, opened: Callable[..., Ranker], start_of: Any, tmp_path: Any
     ) -> None:
         file = tmp_path / "fitted.json"
-        save_queries(file, [Query("q", ["A", "C"], {"CM": CascadeModel(attraction=[0.2, 0.7])})])
+        models = {"CM": CascadeModel(attraction=[0.2, 0.7])}
+        sure = Query("sure", ["A", "C"], models, errors={"CM": [0.04, 0.01]})
+        save_queries(file, [Query("q", ["A", "C"], models), sure])
         ranker = opened(prior=str(file), max_loss=0.05)
         shown = ranker.rank("q", ITEMS)
         prior = start_of("q")["prior"]
-        assert [round(value, 2) for value in prior["attraction"]] == [0.2, 0.28, 0.7, 0.2]
+        assert [round(value, 2) for value in prior["attraction"]] == [0.2, 0.28, 0.69, 0.2]
+        assert [round(value) for value in prior["strength"]] == [202, 4, 204, 5]
+        ranker.rank("sure", ITEMS)
+        by_errors = [0.2 * 0.8 / 0.04**2 - 1, 0, 0.7 * 0.3 / 0.01**2 - 1, 0]
+        beside = [1 / 0.4, 2**0.5 / 0.4, 3**0.5 / 0.4, 2 / 0.4]
+        assert start_of("sure")["prior"]["strength"] == pytest.approx(np.add(by_errors, beside), rel=1e-4)
         assert shown.policy == "click-ts within 0.05"
         assert shown.items == ("C", "B")
         assert ranker.query("q").learned["budget"]["max_loss"] == 0.05

@@ -129,7 +129,7 @@ class ClickTS:
             gradient -= a * slope[item]
             precision += a * (mixed[item] - np.outer(slope[item], slope[item]) / (rate + exposure[item]))
         if self.expectation:
-            self.expectation.weigh(self.clicks, exposure)
+            self.expectation.weigh(self.clicks, exposure, self.now)
         self.factor = np.linalg.cholesky(precision) if len(x) else precision
         step = np.linalg.solve(precision, gradient).clip(-1, 1)
         self.x = dict(zip(self.names, np.maximum(x + step, -12), strict=True))

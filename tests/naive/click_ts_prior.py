@@ -17,7 +17,7 @@ class Row:
     def __init__(self, mean: list[float], strength: list[float], epsilon: float, prior: float) -> None:
         self.usual = [(s * mu, s) for mu, s in zip(mean, strength, strict=True)]
         self.beta = [(s * mu, s * (1 - mu)) for mu, s in zip(mean, strength, strict=True)]
-        self.slab = (1.0, 1 / max(mean))
+        self.slab = (3.0, 3 / max(mean))
         self.epsilon, self.prior = epsilon, prior
         self.exception = [epsilon] * len(mean)
 
@@ -50,14 +50,14 @@ class Expectation:
         kappa, strength = list(prior.attraction), list(prior.strength)
         average = sum(kappa) / len(kappa)
         trusting = [
-            Row([min(0.95, f * k) for k in kappa], [s / f for s in strength], 0.005, 0.95 * p)
+            Row([min(0.95, f * k) for k in kappa], [s / f for s in strength], 0.003, 0.995 * p)
             for f, p in LEVELS.items()
         ]
         flat = [
-            Row([f * average for _ in kappa], [1 / (f * average) for _ in kappa], 0, 0.04 * p)
+            Row([f * average for _ in kappa], [1 / (f * average) for _ in kappa], 0, 0.004 * p)
             for f, p in LEVELS.items()
         ]
-        self.rows = [*trusting, *flat, Row([0.5 for _ in kappa], [2.0 for _ in kappa], 0, 0.01)]
+        self.rows = [*trusting, *flat, Row([0.5 for _ in kappa], [2.0 for _ in kappa], 0, 0.001)]
         self.weights = [row.prior for row in self.rows]
         self.likeliest = self.rows[3]
         self.drawn = self.rows[3]
@@ -74,7 +74,9 @@ class Expectation:
         row = self.likeliest
         return row.slab if row.exception[item] > 0.5 else row.usual[item]
 
-    def weigh(self, clicks: Mapping[int, float], exposure: Mapping[int, float]) -> None:
+    def weigh(self, clicks: Mapping[int, float], exposure: Mapping[int, float], now: float) -> None:
+        for row in self.rows[: len(LEVELS)]:
+            row.epsilon = min(0.03, 0.003 * max(1, now / 500))
         logs = [row.log_weight(clicks, exposure) for row in self.rows]
         self.likeliest = self.rows[int(np.argmax(logs))]
         weights = np.exp(np.array(logs) - max(logs))
@@ -90,7 +92,7 @@ class Expectation:
         row = self.drawn
         if row.epsilon and rng.random() < row.exception[item]:
             self.seen.add("exception")
-            return 1.0, max(1.0, row.slab[1] - 1)
+            return 3.0, max(1.0, row.slab[1] - 3)
         return row.beta[item]
 
     def of_cell(self, name: Any, mean: float, variance: float) -> tuple[float, float]:

@@ -99,10 +99,13 @@ class Fitted:
                 f"the prior {self.path} must have query {query.query} with its items: {missing} is not there"
             )
         number = {item: i for i, item in enumerate(fitted.items)}
-        prior = Prior.from_model(fitted.model(model).with_items([number[item] for item in query.items]))
+        order = [number[item] for item in query.items]
+        errors = [fitted.errors[model][item] for item in order] if model in fitted.errors else None
+        prior = Prior.from_model(fitted.model(model).with_items(order), errors=errors)
         if self.strength is None:
             return prior
         return Prior(prior.attraction, [self.strength] * prior.n_items).with_examination(prior)
 
     def __str__(self) -> str:
-        return f"{Path(self.path).name}, strength {self.strength or STRENGTH:g}"
+        strength = "its standard errors" if self.strength is None else f"strength {self.strength:g}"
+        return f"{Path(self.path).name}, {strength}"

@@ -28,6 +28,8 @@ MAX_LESSONS = 500
 """Queries that are learned from, those that changed last."""
 MIN_LESSONS = 8
 """So many must teach before a curve or a calibration is taken for more than what one would guess."""
+NO_STRENGTH = 1e-6
+"""Of an item of which a file says nothing."""
 REFRESH = 60_000
 """Milliseconds after which the store is asked for the lessons of other processes."""
 
@@ -150,22 +152,29 @@ class Shared:
         return prior
 
     def _from_file(self, query: str, items: Sequence[str]) -> Prior:
-        """The first click model that a file has for the query; items that it has not are expected to be as usual."""
+        """The first click model that a file has for the query, as sure as its standard errors where it has them, beside
+        what is usual at an item's place, which is all that is expected of items that it has not."""
         fitted = self._fitted[query]
         if not fitted.models:
             raise InputError(
                 f"the prior {self._settings.prior} must have a click model for query {query}, found none"
             )
-        found = Prior.from_model(next(iter(fitted.models.values())))
+        name, model = next(iter(fitted.models.items()))
+        errors = fitted.errors.get(name)
+        found = Prior.from_model(model, errors=errors)
         number = {item: i for i, item in enumerate(fitted.items)}
-        expected = [
-            (found.attraction[number[item]], self._settings.prior_strength)
+        usual = [self.as_usual(place) for place in range(len(items))]
+        known = [
+            (
+                found.attraction[number[item]],
+                self._settings.prior_strength if errors is None else found.strength[number[item]],
+            )
             if item in number
-            else self.as_usual(place)
+            else (usual[place][0], NO_STRENGTH)
             for place, item in enumerate(items)
         ]
-        attraction, strength = zip(*expected, strict=True)
-        return Prior(attraction, strength).with_examination(found)
+        told = Prior(*zip(*known, strict=True)).with_examination(found)
+        return told.beside(Prior(*zip(*usual, strict=True)))
 
     def as_usual(self, place: int) -> tuple[float, float]:
         """The attraction of an item of which only its place is known, worth the examinations that bring one click."""

@@ -41,7 +41,13 @@ def choose_queries(
         row = rows[query]
         best = row[np.lexsort((-attraction[row], untested[row]))][:items]
         kept = fits[0].pairs["item"].take(best).to_pylist()
-        chosen.append(Query(names[query], kept, {fit.name: fit.model(names[query], kept) for fit in fits}))
+        models = {fit.name: fit.model(names[query], kept) for fit in fits}
+        errors = {
+            fit.name: fit.standard_errors["attraction"][best].round(6).tolist()
+            for fit in fits
+            if "attraction" in fit.standard_errors and fit.is_by_pair("attraction")
+        }
+        chosen.append(Query(names[query], kept, models, errors=errors))
     return chosen
 
 

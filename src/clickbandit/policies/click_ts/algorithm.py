@@ -16,6 +16,7 @@ from clickbandit.policies.cascading import highest_first, put_highest
 from clickbandit.policies.click_ts.change import contradicts, foresee
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
 from clickbandit.policies.click_ts.guard import learn_test, maybe_test, obey, set_budget
+from clickbandit.policies.click_ts.prior import EXCEPTION_SHAPE
 from clickbandit.policies.click_ts.search import n_candidates, search
 from clickbandit.policies.click_ts.state import State
 from clickbandit.policies.sampling import draw_beta
@@ -45,7 +46,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
         unclicked = max(0.0, state.exposure[item] - clicks)
         a, b = state.clicked[item], state.unclicked[item]
         if row >= 0 and rng.random() < state.slab[row, item]:
-            a, b = 1.0, max(1.0, state.drawn[1] - 1)
+            a, b = EXCEPTION_SHAPE, max(1.0, state.drawn[1] - EXCEPTION_SHAPE)
         state.sample[item] = draw_beta(rng, a + clicks, b + unclicked)
     if state.for_clicks:
         show_most_clicked(state, ranking)

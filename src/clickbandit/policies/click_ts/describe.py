@@ -11,7 +11,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, interpreted
 from clickbandit.policies.click_ts.algorithm import best
 from clickbandit.policies.click_ts.fit import HIGHEST_DRAWN, LOWEST_DRAWN, highest
-from clickbandit.policies.click_ts.prior import draw_prior
+from clickbandit.policies.click_ts.prior import EXCEPTION_SHAPE, draw_prior
 from clickbandit.policies.click_ts.state import State
 
 DRAWS = 400
@@ -95,7 +95,8 @@ def _priors(state: State) -> tuple[FloatArray, FloatArray]:
         clicked, unclicked = trial.clicked.copy(), trial.unclicked.copy()
         if trial.drawn[0] >= 0:
             exceptions = rng.random(len(clicked)) < trial.slab[int(trial.drawn[0])]
-            clicked[exceptions], unclicked[exceptions] = 1.0, max(1.0, trial.drawn[1] - 1)
+            clicked[exceptions] = EXCEPTION_SHAPE
+            unclicked[exceptions] = max(1.0, trial.drawn[1] - EXCEPTION_SHAPE)
         drawn.append((clicked, unclicked))
     clicks, others = zip(*drawn, strict=True)
     return np.array(clicks), np.array(others)

@@ -3,18 +3,23 @@
 A prior expects the attraction kappa_d of item d, and is worth s examinations. How attractive a query's items are on the
 whole is not known, so there are five levels f. The rows, with means mu_d and strengths:
 
-    trust, by level   mu_d = min(0.95, f kappa_d), strength s_d / f; an item is an exception with probability 0.005
+    trust, by level   mu_d = min(0.95, f kappa_d), strength s_d / f; an item is an exception with probability epsilon
     flat, by level    mu_d = f times the mean of kappa, strength 1 / mu
     none              mu_d = 0.5, strength 2
 
-An exception's attraction is Gamma(1, b), b = 1 / max_d mu_d: single items may be far better than their place. With c_d
-clicks at m_d exposures an item says of a row, with attractions integrated out and but for what all rows share,
+An exception's attraction is Gamma(3, b), b = 3 / max_d mu_d: single items may be as good as the best, wherever they
+stand. With c_d clicks at m_d exposures an item says of a row, with attractions integrated out and but for what all rows
+share,
 
     u_d = lgamma(s mu + c) - lgamma(s mu) - s mu log(1 + m / s) - c log(s + m)
 
-and z_d, with (1, b) for (s mu, s), if it is an exception; so the weight of a row is its prior probability times the
-product of 0.995 e^u + 0.005 e^z over the items. It depends on counts alone. A prior that clicks contradict loses its
-weight, where one of a fixed strength would hold for as many impressions as it is worth.
+and z_d, with (3, b) for (s mu, s), if it is an exception; so the weight of a row is its prior probability times the
+product of (1 - epsilon) e^u + epsilon e^z over the items. It depends on counts alone. A prior that clicks contradict
+loses its weight, where one of a fixed strength would hold for as many impressions as it is worth.
+
+After n lists epsilon is 0.003 max(1, n / 500), at most 0.03. That is no belief but thrift: who looks for exceptions
+pays at once, and earns it back over the lists to come, of which a query that was asked a thousand times has many more
+than one that was asked ten times.
 
 Of examination a prior tells log e with an error, cell by cell; it is kept as what items that left have taught
 (`items`).
@@ -34,10 +39,15 @@ LEVELS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 LEVEL_PRIOR = (0.05, 0.1, 0.2, 0.45, 0.2)
 N_LEVELS = 5
 N_ROWS = 2 * N_LEVELS + 1
-TRUST, FLAT, NONE = 0.95, 0.04, 0.01
-"""How probably the prior is right but for its level, says nothing but the level, and not even that."""
-EXCEPTION = 0.005
-"""How probably an item is an exception, where the prior is right."""
+TRUST, FLAT, NONE = 0.995, 0.004, 0.001
+"""How probably the prior is right but for its level, says nothing but the level, and not even that. A few clicks
+outweigh these, and until then a list that is drawn from the last two costs half of its clicks where the order is
+good."""
+EXCEPTION, MAX_EXCEPTION, RISE = 0.003, 0.03, 500
+"""epsilon, how probably an item is an exception where the prior is right: at first, at most, and from how many lists on
+it rises."""
+EXCEPTION_SHAPE = 3.0
+"""Of the gamma distribution of an exception's attraction: few of them are bad, so that looking for them soon ends."""
 HIGHEST_MEAN, LOWEST_MEAN = 0.95, 1e-3
 
 # --- the first state ----------------------------------------------------------------------------------------
@@ -122,11 +132,17 @@ def average_of(values: FloatArray) -> float:
 
 @kernel
 def exception_rate(state: State, row: int) -> float:
-    """b = 1 / max_d mu_d of a row that trusts the prior."""
+    """b = 3 / max_d mu_d of a row that trusts the prior."""
     highest = 0.0
     for item in range(len(state.expected)):
         highest = max(highest, mean_of(state, row, item, 0.0))
-    return 1 / highest
+    return EXCEPTION_SHAPE / highest
+
+
+@kernel
+def exception_share(state: State) -> float:
+    """epsilon, by how many lists were learned from."""
+    return min(MAX_EXCEPTION, EXCEPTION * max(1.0, float(state.learned[0]) / RISE))
 
 
 @kernel
@@ -163,7 +179,7 @@ def weigh(state: State) -> None:
         state.rate[item] = strength_of(state, likeliest, item, mean)
         state.shape[item] = state.rate[item] * mean
         if likeliest < N_LEVELS and state.slab[likeliest, item] > 0.5:
-            state.shape[item], state.rate[item] = 1.0, exception_rate(state, likeliest)
+            state.shape[item], state.rate[item] = EXCEPTION_SHAPE, exception_rate(state, likeliest)
 
 
 @slow_path
@@ -175,19 +191,17 @@ def log_weight(state: State, row: int, average: float) -> float:
     else:
         total = math.log(level * (TRUST if row < N_LEVELS else FLAT))
     rate = exception_rate(state, row) if row < N_LEVELS else 1.0
+    share = exception_share(state)
     for item in range(len(state.expected)):
         clicks, exposure = state.clicks[item], state.exposure[item]
         mean = mean_of(state, row, item, average)
         strength = strength_of(state, row, item, mean)
         usual = evidence(strength * mean, strength, clicks, exposure)
         if row < N_LEVELS:
-            odds = (
-                EXCEPTION
-                / (1 - EXCEPTION)
-                * math.exp(min(evidence(1.0, rate, clicks, exposure) - usual, 500.0))
-            )
+            more = evidence(EXCEPTION_SHAPE, rate, clicks, exposure) - usual
+            odds = share / (1 - share) * math.exp(min(more, 500.0))
             state.slab[row, item] = odds / (1 + odds)
-            usual += math.log((1 - EXCEPTION) * (1 + odds))
+            usual += math.log((1 - share) * (1 + odds))
         total += usual
     return float(total)
 
