@@ -142,7 +142,11 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
                 "models": {
                     name: _model_fields(query.query, name, model) for name, model in query.models.items()
                 },
-                **({"errors": {name: list(row) for name, row in query.errors.items()}} if query.errors else {}),
+                **(
+                    {"errors": {name: list(row) for name, row in query.errors.items()}}
+                    if query.errors
+                    else {}
+                ),
             }
             for query in queries
         ],

@@ -8,6 +8,7 @@ Clients rank, click, repeat themselves, settle, void and let windows pass; a req
 until it gets one. Meanwhile a random worker is killed with SIGKILL and started again. In the end the checker, which
 knows nothing but requests and replies, asks for everything once more: no acknowledged reply may be lost or have
 another outcome now, and the policy, which does nothing but count, must have been told of each impression exactly once.
+Queries come one by one, with features, and start from what those before them taught: replay must give that too.
 """
 
 import argparse
@@ -34,6 +35,8 @@ WINDOW = 2.0
 POSITIONS = 3
 LEARNED = 5
 """Impressions that are learned from between two disturbances, at least."""
+USUAL = 0.4
+"""The attraction of the first item that is expected where no query has taught anything."""
 RECOVERY = 300.0
 """Seconds that it may take until then, on a machine that does much else besides."""
 
@@ -159,12 +162,12 @@ class Client(threading.Thread):
     def visit(self) -> None:
         """One user: a list, some clicks, and how it ends."""
         chance = self.chance
-        query = chance.choice(list(QUERIES))
+        query = chance.choice(list(QUERIES)[-2 - self.learned :])  # the others come later
         items = QUERIES[query][:]
         chance.shuffle(items)
         id = f"{self.name}-{len(self.impressions)}"
         impression = self.impressions[id] = Impression(query, items)
-        reply, _ = self.ask("rank", query=query, items=items, id=id)
+        reply, _ = self.ask("rank", query=query, items=items, id=id, features=features_of(items))
         impression.shown, impression.source = reply[2], reply[5]
         if impression.source == "fallback":
             assert reply[0] != id, f"{id}: a fallback must have an id of its own"
@@ -210,7 +213,8 @@ class Client(threading.Thread):
         impression = self.impressions[id]
         reply: Any = [None] * 5 + ["fallback"]
         while reply[5] == "fallback":  # the store is away
-            reply, _ = self.ask("rank", query=impression.query, items=impression.items, id=id)
+            told = {"items": impression.items, "features": features_of(impression.items)}
+            reply, _ = self.ask("rank", query=impression.query, id=id, **told)
         assert reply[2] == impression.shown, f"{id} was {impression.shown}, and is {reply[2]} now"
 
     def check_end(self, id: str) -> None:
@@ -223,6 +227,11 @@ class Client(threading.Thread):
             f"{id}: clicks on {impression.clicked} were accepted (perhaps {impression.doubtful}), found {found}"
         )
         impression.clicked, impression.doubtful = found, set()
+
+
+def features_of(items: list[str]) -> list[list[float]]:
+    """One, which is the same for an item in all queries of its place in the alphabet."""
+    return [[float(ord(item[-1]) - ord("A"))] for item in items]
 
 
 # --- the checker --------------------------------------------------------------------------------------------
@@ -265,6 +274,8 @@ def check(clients: list[Client]) -> None:
                 credit[impression.query].update(impression.clicked)
     asker = clients[0]
     for query, count in seen.items():
+        if not count:
+            continue
         detail, _ = asker.ask("query", query=query)
         names = ("impressions", "learned", "settled", "voided", "clicks", "late")
         found = {name: detail["summary"][name] for name in names}
@@ -286,6 +297,11 @@ def check(clients: list[Client]) -> None:
             )
         verified, _ = asker.ask("verify", query=query)
         assert verified is True, f"{query}: the log does not give the state in use"
+    items = ["last-A", "last-B"]
+    asker.ask("rank", query="last", items=items, id="last", features=features_of(items))
+    detail, _ = asker.ask("query", query="last")
+    assert detail["learned"]["items"][0]["expected"] != USUAL, "it did not start from what others taught"
+    assert asker.ask("verify", query="last")[0] is True
 
 
 def kill(worker: Worker, chance: random.Random) -> None:

@@ -17,13 +17,17 @@ POSITIONS = 3
 
 def serve(store: str, path: str) -> None:
     """Answer requests, a JSON list [method, arguments] a line, until killed."""
-    from clickbandit.live import AsyncRanker
+    from clickbandit.live import AsyncRanker, shared, transaction
 
+    # queries teach each other soon, and what one process learned is asked for by the others all the time
+    shared.MIN_LESSONS, shared.REFRESH, transaction._SNAPSHOT_RECORDS = 1, 100, 24
     logging.getLogger("clickbandit.live").setLevel(logging.CRITICAL)  # it is meant to fail
     policy = f"{Path(__file__).with_name('counting.py')}:Counting"
 
     async def main() -> None:
-        ranker = AsyncRanker(store, policy=policy, positions=POSITIONS, window="1d", learners=3)
+        ranker = AsyncRanker(
+            store, policy=policy, prior="given-order", positions=POSITIONS, window="1d", learners=3
+        )
         await ranker.reset(EXPIRING, window=WINDOW) if not (
             await ranker.queries(search=EXPIRING)
         ).total else None

@@ -1,5 +1,6 @@
 """What queries start from live: the given order, scores, a file, what others teach; and exact replay of all that."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,15 +10,18 @@ import numpy as np
 import pytest
 
 from clickbandit import CascadeModel, InputError, Prior, Query, save_queries
+from clickbandit.defaults import STRENGTH
 from clickbandit.live import Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Items, Start, read, text
 from clickbandit.live.shared import MIN_LESSONS, Taught, as_record
+from clickbandit.live.told import Told
 from clickbandit.priors import Lesson
 from live.conftest import only_sqlite, specialise_plainly
 
 ITEMS = ["A", "B", "C", "D"]
+FEATURES = [[1.0, 0.0], [0.5, 0.0], [0.2, 1.0], [0.0, 1.0]]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +48,7 @@ def test_a_record_holds_all_that_a_query_starts_from(policy: str, plain: Algorit
         Prior([0.1, 0.5, 0.3, 0.2], [50.0] * 4, [1, 2, 3, 0], [[1.0], [0.5, 0.4]], [[0.1], [0.2, 0.3]])
     )
     records = [
-        Start(policy, 2, 1000, 1, ITEMS, prior, [3.0, 4.0, 2.0, 1.0]),
+        Start(policy, 2, 1000, 1, ITEMS, prior, [3.0, 4.0, 2.0, 1.0], FEATURES),
         Items(["E"], [], {}, [(0.4, 7.0)]),
     ]
     learners = [Learner("q", plain), Learner("q", plain)]
@@ -55,7 +59,7 @@ def test_a_record_holds_all_that_a_query_starts_from(policy: str, plain: Algorit
     assert learners[0].best()[0] == "B"
     assert started(learners[0]) == started(learners[1])
     third = Learner.from_bytes("q", plain, learners[0].to_bytes())
-    assert third.scores == [3.0, 4.0, 2.0, 1.0]
+    assert third.told == ([3.0, 4.0, 2.0, 1.0], FEATURES)
     assert started(third) == started(learners[1])
     if policy.startswith("click-ts"):
         assert third.state.expected[-1] == 0.4
@@ -69,8 +73,16 @@ def test_records_of_before_priors_are_as_they_were() -> None:
 
 def test_a_lesson_is_read_as_it_was_written() -> None:
     lesson = Lesson([1.0, 2.0], [3.0, 4.5], [[0.0], [-0.5, -1.25]], [[np.inf], [4.0, 0.0]])
-    taught = Taught(lesson, True, [0.5, 0.25])
-    assert Taught.from_bytes(taught.to_bytes()) == (lesson, True, [0.5, 0.25])
+    told = Told([0.5, 0.25], [[1.0, 2.0], [0.0, 2.0]])
+    assert Taught.from_bytes(Taught(lesson, True, told).to_bytes()) == (lesson, True, told)
+    before = {
+        "log_examination": [],
+        "precision": [],
+        "in_order": True,
+        "scores": [],
+    }  # as it was without features
+    written = json.dumps({"clicks": [1.0], "examined": [2.0], **before}).encode()
+    assert Taught.from_bytes(written) == (([1.0], [2.0], [], []), True, Told())
 
 
 @only_sqlite
@@ -147,6 +159,60 @@ class TestRanker:
         assert start_of("plain")["prior"] is None
         assert ranker.query("q").best == ["D", "C"]
 
+    def test_features_teach_what_they_are_worth(self, opened: Callable[..., Ranker], start_of: Any) -> None:
+        """Clicks go where the first feature is high, whatever the order; a new query starts from that, as does a new
+        item."""
+        ranker = opened(prior="none")
+        rows = dict(zip(ITEMS, FEATURES, strict=True))
+        for number in range(MIN_LESSONS):
+            items = ITEMS[number % 4 :] + ITEMS[: number % 4]
+            told: Any = {"features": [rows[item] for item in items], "context": [1.0]}
+            for _ in range(130):
+                shown = ranker.rank(f"q{number}", items, **told)
+                for item in shown.items:
+                    if item in "AB":
+                        ranker.click(shown.id, item)
+                ranker.settle(shown.id)
+            assert ranker.verify(f"q{number}")
+        assert start_of("q0")["prior"] is None
+        assert start_of("q0")["features"][0] == [1.0, 0.0, 1.0]
+        ranker.rank("later", ["x", "y", "z"], features=[[0.0, 1.0], [0.3, 0.5], [0.9, 0.0]], context=[1.0])
+        later = start_of("later")["prior"]
+        assert later["order"] == [2, 1, 0]
+        assert max(later["strength"]) <= STRENGTH
+        ranker.rank("later", ["x", "y", "z", "new"], features=[*FEATURES[:3], [1.0, 0.0]], context=[1.0])
+        known = {entry["item"]: entry for entry in ranker.query("later").learned["items"]}
+        assert known["new"]["in_list"] > known["x"]["in_list"]
+        ranker.rank("other features", ITEMS, features=[[1.0]] * 4)
+        assert start_of("other features")["prior"] is None
+        assert all(ranker.verify(query) for query in ("later", "other features", "q0"))
+        ranker.close()
+        again = opened(prior="none")
+        again.rank("after a restart", ["x", "y"], features=[[0.0, 1.0], [0.9, 0.0]], context=[1.0])
+        assert start_of("after a restart")["prior"]["order"] == [1, 0]
+        assert again.verify("later")
+
+    @pytest.mark.parametrize(
+        ("told", "message"),
+        [
+            ({"features": [[1], [2], [3]]}, "one for each of the 4 items, found 3"),
+            ({"features": [[1], [2], [3], [4, 5]]}, "as many numbers for each item, found 1 and 2"),
+            ({"features": [[1], [2], [3], [float("inf")]]}, "finite numbers, found inf"),
+            ({"features": [[1], [2], [3], "4"]}, "a list of numbers, found str"),
+            ({"features": "abcd"}, "a list of lists of numbers, found str"),
+            ({"features": [[], [], [], []]}, "1 to 100 numbers together, found 0"),
+            ({"context": [0.0] * 101}, "1 to 100 numbers together, found 101"),
+            ({"context": ["noon"]}, "finite numbers, found 'noon'"),
+        ],
+    )
+    def test_bad_features_lose_nothing(
+        self, opened: Callable[..., Ranker], told: dict[str, Any], message: str
+    ) -> None:
+        ranker = opened()
+        with pytest.raises(InputError, match=message):
+            ranker.rank("q", ITEMS, **told)
+        assert ranker.stats().queries == 0
+
     def test_from_a_file_and_within_a_budget(
         self, opened: Callable[..., Ranker], start_of: Any, tmp_path: Any
     ) -> None:
@@ -188,4 +254,8 @@ def test_bad_scores_over_http(open_service: Any) -> None:
     for scores in ("[1, 2]", "[1, 2, null]", '[1, 2, "x"]', "[1, 2, NaN]", "{}"):
         body = f'{{"query": "q", "items": ["A", "B", "C"], "scores": {scores}}}'
         assert service.post("/v1/rank", body.encode()).status in (400, 422), scores
-    assert service.rank(query="q", items=["A", "B", "C"], scores=[1, 2, 3.5])
+    for features in ("[[1], [2]]", "[[1], [2], [3, 4]]", '[[1], [2], ["x"]]', "[1, 2, 3]"):
+        body = f'{{"query": "q", "items": ["A", "B", "C"], "features": {features}}}'
+        assert service.post("/v1/rank", body.encode()).status == 422, features
+    told = {"scores": [1, 2, 3.5], "features": [[1], [2], [3]], "context": [0.5]}
+    assert service.rank(query="q", items=["A", "B", "C"], **told)

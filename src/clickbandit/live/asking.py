@@ -11,8 +11,9 @@ from clickbandit.live.requests import (
     click_request,
     new_id,
     rank_request,
-    with_scores,
+    with_told,
 )
+from clickbandit.live.told import read_told
 from clickbandit.live.values import Event
 
 MAX_EVENTS = 10_000
@@ -30,11 +31,12 @@ def for_list(
     excluded: Collection[str] = (),
     user: str | None = None,
     scores: Sequence[float] | None = None,
+    features: Sequence[Sequence[float]] | None = None,
+    context: Sequence[float] | None = None,
 ) -> RankRequest:
     """The arguments of `rank`, and the seconds since 1970."""
     request = rank_request(query, items, positions, id, pinned, excluded, new_id(now) if id is None else id)
-    if scores is not None:
-        request = with_scores(request, scores)
+    request = with_told(request, read_told(len(request.items), scores, features, context))
     return request if user is None else request._replace(user=check_name(user, "user"))
 
 

@@ -48,6 +48,7 @@ from clickbandit.live.stores.contract import (
     QueryRow,
 )
 from clickbandit.live.switching import past, switch
+from clickbandit.live.told import Told
 from clickbandit.live.transaction import Transaction
 from clickbandit.live.values import (
     Conflict,
@@ -163,13 +164,13 @@ class Batch(Transaction):
             return FROZEN, shown, None, None, ""
         learner = self.learner(row)
         if not learner.items:
-            change: Start | Items | None = self.start(row, items, request.scores)
+            change: Start | Items | None = self.start(row, items, request.told)
         else:
             change = learner.plan(items, self.settings.grace)
             if isinstance(change, Start):
-                change = self.start(row, items, request.scores)
+                change = self.start(row, items, request.told)
             elif change is not None and change.new and learner.algorithm.expect is not None:
-                expected = self.learners.shared.expected(change.new, items, request.scores)
+                expected = self.learners.shared.expected(change.new, items, request.told)
                 change = change._replace(expected=expected)
         if change is not None:
             self._restructure(row, learner, change)
@@ -344,7 +345,7 @@ class Batch(Transaction):
             self._replaced.add(row.id)
         if row.generation > 0:
             self._restructure(
-                row, learner, self.start(row, learner.items, None if learner.changes else learner.scores)
+                row, learner, self.start(row, learner.items, Told() if learner.changes else learner.told)
             )
         self._changed(row)
         return summary(row)

@@ -16,6 +16,7 @@ from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.live.packing import pack, unpack
 from clickbandit.live.records import Damaged, Feedback, Items, Rank, Record, Settle, Start, Void
+from clickbandit.live.told import Told
 from clickbandit.live.values import MAX_ITEMS
 from clickbandit.policies.propensities import Estimate, by_draws, copy_of
 from clickbandit.priors import Prior
@@ -62,7 +63,7 @@ class Learner:
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
-        self.scores: list[float] | None = None
+        self.told = Told()
         """By item: what the request that it started with said."""
         self.size = 0
         """About how many bytes its snapshot has."""
@@ -167,7 +168,7 @@ class Learner:
         self.positions, self.horizon, self.seed = record.positions, record.horizon, record.seed
         self.missing = {}
         self.changes = []
-        self.scores = record.scores
+        self.told = Told(record.scores, record.features)
         self._name(list(record.items))
         if self.items:
             prior = None if record.prior is None else Prior(**record.prior)
@@ -338,8 +339,7 @@ class Learner:
             "missing": self.missing,
             "changes": self.changes,
         }
-        if self.scores is not None:
-            header["scores"] = self.scores
+        header |= self.told.given()
         if self.generation:
             header["policy"] = self.algorithm.name
         if not self.items:
@@ -366,7 +366,7 @@ class Learner:
         self = cls(query, algorithms)
         for name in ("number", "generation", "version", "positions", "horizon", "seed", "missing", "changes"):
             setattr(self, name, header[name])
-        self.scores = header.get("scores")
+        self.told = Told(header.get("scores"), header.get("features"))
         self._name(header["items"])
         if self.generation:
             self.algorithm = algorithms.add(header["policy"])

@@ -127,6 +127,8 @@ class RankerMethods(ABC):
         excluded: Collection[str] = (),
         user: str | None = None,
         scores: Sequence[float] | None = None,
+        features: Sequence[Sequence[float]] | None = None,
+        context: Sequence[float] | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from.
 
@@ -134,7 +136,9 @@ class RankerMethods(ABC):
         other arguments a `Conflict`. `pinned` items stand at their positions (counted from 1), `excluded` ones are
         not shown; such a list is not learned from unless the rules provably change nothing. `user` says who sees it,
         for `forget`. `scores`, one for each item, are what a query starts from, calibrated over all queries, when this
-        is its first request; without them the `prior` of the ranker is.
+        is its first request; without them the `prior` of the ranker is. `features`, a row of numbers for each item, and
+        `context`, numbers that are the same for all of them, are what it starts from once clicks on the items of other
+        queries with as many have said what these are worth.
         """
         request = for_list(
             self._clock(),
@@ -146,6 +150,8 @@ class RankerMethods(ABC):
             excluded=excluded,
             user=user,
             scores=scores,
+            features=features,
+            context=context,
         )
         return cast(Shown, await self._do(request))
 

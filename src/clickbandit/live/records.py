@@ -63,6 +63,8 @@ class Start(NamedTuple):
     """The fields of what it starts from, a `Prior` in the numbers of the items."""
     scores: list[float] | None = None
     """By item: what the request said."""
+    features: list[list[float]] | None = None
+    """By item: its features, with the context of the request."""
 
 
 class Items(NamedTuple):

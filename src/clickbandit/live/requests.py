@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
+from clickbandit.live.told import Told
 from clickbandit.live.values import (
     MAX_ID,
     MAX_ITEMS,
@@ -54,8 +55,7 @@ class RankRequest(NamedTuple):
     excluded: frozenset[str]
     body: bytes
     user: str | None = None
-    scores: tuple[float, ...] | None = None
-    """By item: what the page's own ranking is by."""
+    told: Told = Told()
 
 
 class Click(NamedTuple):
@@ -172,22 +172,12 @@ def rank_request(
     )
 
 
-def with_scores(request: RankRequest, scores: Sequence[float] | None) -> RankRequest:
-    """The request with a score for each of its items, if they are in order."""
-    if scores is None:
+def with_told(request: RankRequest, told: Told) -> RankRequest:
+    """The request with what is said of its items, which another one with the same id must say too."""
+    if told == Told():
         return request
-    if isinstance(scores, (str, bytes)) or not isinstance(scores, (list, tuple)):
-        raise InputError(f"scores must be a list of numbers, found {type(scores).__name__}")
-    for score in scores:
-        if type(score) not in (int, float) or not math.isfinite(score):
-            raise InputError(f"scores must be finite numbers, found {score!r}")
-    if len(scores) != len(request.items):
-        raise InputError(
-            f"scores must be one for each of the {len(request.items)} items, found {len(scores)}"
-        )
-    found = tuple(float(score) for score in scores)
-    digest = blake2b(request.body + json.dumps(found).encode(), digest_size=16).digest()
-    return request._replace(scores=found, body=digest)
+    said = json.dumps(told.scores if told.features is None else list(told))
+    return request._replace(told=told, body=blake2b(request.body + said.encode(), digest_size=16).digest())
 
 
 def _explain(items: Sequence[object]) -> None:

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clickbandit.errors import InputError
+from clickbandit.features import Ridge
 from clickbandit.live.algorithm import Algorithm
 from clickbandit.live.settings import RankerSettings
+from clickbandit.live.told import Told
 from clickbandit.priors import (
     Curve,
     Lesson,
@@ -40,18 +42,19 @@ class Taught(NamedTuple):
     lesson: Lesson
     in_order: bool
     """Whether its items are still those that were given, in that order."""
-    scores: Sequence[float] = ()
+    told: Told = Told()
 
     def to_bytes(self) -> bytes:
-        values = {**self.lesson._asdict(), "in_order": self.in_order, "scores": list(self.scores)}
+        values = {**self.lesson._asdict(), "in_order": self.in_order, **self.told.given()}
         return json.dumps(_rounded(values)).encode()
 
     @classmethod
     def from_bytes(cls, written: bytes) -> "Taught":
         values = json.loads(written)
-        in_order, scores = values.pop("in_order"), values.pop("scores")
+        in_order = values.pop("in_order")
+        told = Told(values.pop("scores", None) or None, values.pop("features", None))
         values["precision"] = [[np.inf if one is None else one for one in row] for row in values["precision"]]
-        return cls(Lesson(**values), in_order, scores)
+        return cls(Lesson(**values), in_order, told)
 
 
 def _rounded(value: Any) -> Any:
@@ -74,6 +77,8 @@ class Shared:
         self._read_at: int | None = None
         self._known: tuple[Any, ...] | None = None
         """Curve, examination and calibration, until another lesson comes."""
+        self._ridges: dict[int, Ridge | None] = {}
+        """By the number of features: what they are worth, until another lesson comes."""
         self._fitted: dict[str, Query] = {}
         if settings.prior not in ("none", "given-order", "scores"):
             self._fitted = {query.query: query for query in load_queries(settings.prior)}
@@ -84,6 +89,7 @@ class Shared:
         while len(self._lessons) > MAX_LESSONS:
             self._lessons.popitem(last=False)
         self._known = None
+        self._ridges = {}
 
     def is_stale(self, now: int) -> bool:
         return self._read_at is None or not 0 <= now - self._read_at < REFRESH
@@ -111,18 +117,36 @@ class Shared:
                     for name in ("clicks", "examined")
                 )
                 curve = estimate_curve(clicks, examined)
-            scored = [one for one in lessons if len(one.scores) == len(one.lesson.clicks) > 0]
+            scored = [(one.told.scores or (), one.lesson) for one in lessons]
+            scored = [(scores, lesson) for scores, lesson in scored if len(scores) == len(lesson.clicks) > 0]
             pairs = [
                 (score, min(1.0, clicks / examined))
-                for one in scored
-                for score, clicks, examined in zip(
-                    one.scores, one.lesson.clicks, one.lesson.examined, strict=True
-                )
+                for scores, lesson in scored
+                for score, clicks, examined in zip(scores, lesson.clicks, lesson.examined, strict=True)
                 if examined >= 1
             ]
             calibration = calibrate(pairs) if len(scored) >= MIN_LESSONS else []
             self._known = curve, shared_examination([one.lesson for one in lessons]), calibration
         return self._known
+
+    def by_features(self, features: Sequence[Sequence[float]]) -> Prior | None:
+        """What items with these features are expected to be, from the lessons of queries with as many; None until there
+        are enough of them."""
+        n_features = len(features[0])
+        if n_features not in self._ridges:
+            lessons = [(one.told.features or (), one.lesson) for one in self._lessons.values()]
+            lessons = [
+                (rows, lesson)
+                for rows, lesson in lessons
+                if len(rows) == len(lesson.clicks) > 0 and len(rows[0]) == n_features
+            ]
+            ridge = Ridge(n_features + 1) if len(lessons) >= MIN_LESSONS else None
+            if ridge is not None:
+                for rows, lesson in lessons:
+                    ridge.add(_with_one(rows), lesson.clicks, lesson.examined)
+            self._ridges[n_features] = ridge
+        found = self._ridges[n_features]
+        return None if found is None else found.prior(_with_one(features))
 
     def attraction(self, place: int) -> float:
         """What is expected of the item at a place, from 0, of the given order."""
@@ -132,16 +156,19 @@ class Shared:
         last = min(place, len(curve.mean) - 1)  # places of which nobody told fall as is usual
         return curve.mean[last] * usual[place] / usual[last]
 
-    def prior(
-        self, algorithm: Algorithm, query: str, items: Sequence[str], scores: Sequence[float] | None
-    ) -> Prior | None:
-        """What a query starts from, if its policy can start from something."""
-        if algorithm.policy.algorithm.prime is None or (self._settings.prior == "none" and scores is None):
+    def prior(self, algorithm: Algorithm, query: str, items: Sequence[str], told: Told) -> Prior | None:
+        """What a query starts from, if its policy can start from something: scores, features, a file or the order."""
+        if algorithm.policy.algorithm.prime is None or (self._settings.prior == "none" and told == Told()):
             return None
         strength = self._settings.prior_strength
         _, (rows, errors), calibration = self.known()
-        if scores is not None:
-            prior = Prior.from_scores(scores, calibration=calibration or None, strength=strength)
+        featured = None if told.features is None else self.by_features(told.features)
+        if told.scores is not None:
+            prior = Prior.from_scores(told.scores, calibration=calibration or None, strength=strength)
+        elif featured is not None:
+            prior = featured
+        elif self._settings.prior == "none":
+            return None
         elif query in self._fitted:
             prior = self._from_file(query, items)
         else:
@@ -181,13 +208,15 @@ class Shared:
         attraction = self.attraction(place)
         return attraction, 1 / max(attraction, 1e-3)
 
-    def expected(
-        self, new: Sequence[str], items: Sequence[str], scores: Sequence[float] | None
-    ) -> list[tuple[float, float]]:
+    def expected(self, new: Sequence[str], items: Sequence[str], told: Told) -> list[tuple[float, float]]:
         """What is expected of new items among those of a request, and what that is worth."""
         calibration = self.known()[2]
-        if scores is not None and calibration:
-            prior = Prior.from_scores(scores, calibration=calibration)
+        featured = None if told.features is None else self.by_features(told.features)
+        if featured is not None:
+            found = dict(zip(items, zip(featured.attraction, featured.strength, strict=True), strict=True))
+            return [found[item] for item in new]
+        if told.scores is not None and calibration:
+            prior = Prior.from_scores(told.scores, calibration=calibration)
             by_name = dict(zip(items, prior.attraction, strict=True))
             return [(by_name[item], 1 / max(by_name[item], 1e-3)) for item in new]
         return [self.as_usual(items.index(item)) for item in new]
@@ -208,6 +237,11 @@ class Shared:
                 {"position": k + 1, "estimate": min(1.0, row[0]), "low": low, "high": high}
             )
         return told
+
+
+def _with_one(features: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Each row with a 1 in front, so that what all items have in common is learned too."""
+    return [[1.0, *row] for row in features]
 
 
 def as_record(prior: Prior) -> dict[str, Any]:

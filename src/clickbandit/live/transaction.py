@@ -29,6 +29,7 @@ from clickbandit.live.stores.contract import (
     Store,
     checksum,
 )
+from clickbandit.live.told import Told
 from clickbandit.live.values import Unknown
 
 _SNAPSHOT_RECORDS = 256
@@ -110,17 +111,17 @@ class Transaction:
             except Exception:  # of the policy's code: no query depends on it
                 log.exception("the policy %s of query %r cannot teach", learner.algorithm.name, learner.query)
                 continue
-            written = Taught(lesson, not learner.changes, learner.scores or ()).to_bytes()
+            written = Taught(lesson, not learner.changes, learner.told).to_bytes()
             self.learners.shared.add(query, Taught.from_bytes(written))  # as all processes have it
             lessons.append((query, written))
         return lessons
 
-    def start(self, row: QueryRow, items: Sequence[str], scores: Sequence[float] | None) -> Start:
+    def start(self, row: QueryRow, items: Sequence[str], told: Told) -> Start:
         """The record that a query starts with, which has what it is given to start from."""
         shared, algorithm = self.learners.shared, self.learners.algorithm(row.policy)
         if items and algorithm.policy.algorithm.prime is not None and shared.is_stale(self.now):
             shared.refresh(self._store.lessons(MAX_LESSONS), self.now)
-        prior = shared.prior(algorithm, row.name, items, scores) if items else None
+        prior = shared.prior(algorithm, row.name, items, told) if items else None
         return Start(
             row.policy,
             row.positions,
@@ -128,7 +129,7 @@ class Transaction:
             self.settings.seed,
             list(items),
             None if prior is None else as_record(prior),
-            None if prior is None or scores is None else list(scores),
+            **({} if algorithm.policy.algorithm.prime is None else told.given()),
         )
 
     def _log_row(self, query: int, written: bytes) -> LogRow:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from clickbandit.errors import InputError
 
 MAX_ITEMS = 1000
+MAX_FEATURES = 100
 """Items in one request."""
 MAX_POSITIONS = 50
 MAX_NAME = 1000

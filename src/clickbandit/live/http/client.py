@@ -22,8 +22,9 @@ from clickbandit.live.requests import (
     click_request,
     new_id,
     rank_request,
-    with_scores,
+    with_told,
 )
+from clickbandit.live.told import read_told
 from clickbandit.live.values import (
     MAX_NAME,
     Conflict,
@@ -96,10 +97,12 @@ class Client:
         excluded: Collection[str] = (),
         user: str | None = None,
         scores: Sequence[float] | None = None,
+        features: Sequence[Sequence[float]] | None = None,
+        context: Sequence[float] | None = None,
     ) -> Shown:
         """A list to show for a query: some of `items`, the best known or one to learn from."""
         request = rank_request(query, items, positions, id, pinned, excluded, new_id(time.time()))
-        request = with_scores(request, scores)
+        request = with_told(request, read_told(len(request.items), scores, features, context))
         body = messages.RankBody(
             query=query,
             items=list(items),
@@ -108,7 +111,9 @@ class Client:
             pinned=request.pinned,
             excluded=list(request.excluded),
             user=None if user is None else check_name(user, "user"),
-            scores=None if request.scores is None else list(request.scores),
+            scores=None if scores is None else list(scores),
+            features=None if features is None else [list(row) for row in features],
+            context=None if context is None else list(context),
         )
         try:
             answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))

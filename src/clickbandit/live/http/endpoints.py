@@ -333,6 +333,8 @@ def _wishes(body: RankBody) -> dict[str, Any]:
         "excluded": body.excluded or (),
         "user": body.user,
         "scores": body.scores,
+        "features": body.features,
+        "context": body.context,
     }
 
 

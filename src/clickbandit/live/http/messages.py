@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from clickbandit.live.requests import MIN_HORIZON
 from clickbandit.live.values import (
+    MAX_FEATURES,
     MAX_ID,
     MAX_ITEMS,
     MAX_NAME,
@@ -83,6 +84,19 @@ class RankBody(Struct, forbid_unknown_fields=True):
         _checked(
             "What the page's own ranking is by: what a query starts from. As many as there are items.",
             maxItems=MAX_ITEMS,
+        ),
+    ] = None
+    features: Annotated[
+        list[list[float]] | None,
+        _checked(
+            "A row of numbers for each item, which mean the same in all queries: what a query starts from.",
+            maxItems=MAX_ITEMS,
+        ),
+    ] = None
+    context: Annotated[
+        list[float] | None,
+        _checked(
+            "Numbers that say when, where or for whom: features that all items share.", maxItems=MAX_FEATURES
         ),
     ] = None
 

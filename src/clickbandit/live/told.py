@@ -1,0 +1,71 @@
+"""What a request says of its items beside their order: what queries start from, where that is known."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from clickbandit.errors import InputError
+from clickbandit.live.values import MAX_FEATURES
+
+
+class Told(NamedTuple):
+    """By item, where there is any."""
+
+    scores: Sequence[float] | None = None
+    """What the page's own ranking is by."""
+    features: Sequence[Sequence[float]] | None = None
+    """A row of numbers that mean the same for all queries: the item's features, and the context of the request."""
+
+    def given(self) -> dict[str, Any]:
+        """What there is of it, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def read_told(
+    n_items: int,
+    scores: Sequence[float] | None,
+    features: Sequence[Sequence[float]] | None,
+    context: Sequence[float] | None,
+) -> Told:
+    """What was said of so many items, or a sentence about what is wrong with it.
+
+    >>> read_told(2, None, [[1], [2]], [0.5])
+    Told(scores=None, features=((1.0, 0.5), (2.0, 0.5)))
+    """
+    if scores is not None:
+        scores = _numbers("scores", scores)
+        _one_each("scores", scores, n_items)
+    if features is None and context is None:
+        return Told(scores)
+    around = () if context is None else _numbers("context", context)
+    rows: Sequence[Sequence[float]] = ((),) * n_items
+    if features is not None:
+        if not isinstance(features, (list, tuple)):
+            raise InputError(f"features must be a list of lists of numbers, found {type(features).__name__}")
+        _one_each("features", features, n_items)
+        rows = [_numbers("features", row) for row in features]
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) > 1:
+        raise InputError(
+            f"features must be as many numbers for each item, found {lengths[0]} and {lengths[-1]}"
+        )
+    n_features = sum(lengths) + len(around)
+    if not 0 < n_features <= MAX_FEATURES:
+        raise InputError(
+            f"features and context must be 1 to {MAX_FEATURES} numbers together, found {n_features}"
+        )
+    return Told(scores, tuple((*row, *around) for row in rows))
+
+
+def _numbers(name: str, values: object) -> tuple[float, ...]:
+    if not isinstance(values, (list, tuple)):
+        raise InputError(f"{name} must be a list of numbers, found {type(values).__name__}")
+    for value in values:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise InputError(f"{name} must be finite numbers, found {value!r}")
+    return tuple(map(float, values))
+
+
+def _one_each(name: str, values: Sequence[object], n_items: int) -> None:
+    if len(values) != n_items:
+        raise InputError(f"{name} must be one for each of the {n_items} items, found {len(values)}")
