@@ -39,9 +39,9 @@ LOOKS = (100, 1_000, 10_000, 100_000)
 """Impressions of a query at which it is looked at."""
 STARTS = {
     "none": "nothing",
-    "given-order": "the given order",
-    "features": "features of the items",
+    "given-order": "an order",
     "log": "a click log",
+    "features": "features",
 }
 """What a query may start from, beside the given order with a strength."""
 
@@ -175,17 +175,19 @@ def bias(args: argparse.Namespace) -> str:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """What was earned on pages whose order is good, by what a policy starts from."""
-    chosen = [row for row in rows if (row["model"], row["order"]) == ("PBM", "good")]
-    chosen.sort(key=lambda row: -row["gain"][0][0])
+    """What was earned on pages whose order is good, by what a user has to start from."""
+    starts = list(STARTS)
+    chosen = [
+        row for row in rows if (row["model"], row["order"]) == ("PBM", "good") and row["prior"] in starts
+    ]
+    chosen.sort(key=lambda row: (starts.index(row["prior"]), -row["gain"][-1][0]))
     lines = [
-        f"| policy | starts from | {' | '.join(f'{look:,} impressions' for look in LOOKS)} |",
+        f"| what you have | policy | {' | '.join(f'{look:,}' for look in LOOKS)} |",
         f"|---|---|{'--:|' * len(LOOKS)}",
     ]
     for row in chosen:
         gains = [f"{mean:+.1f}% ({low:+.1f} to {high:+.1f})" for mean, low, high in row["gain"]]
-        start = {"none": "nothing", "given-order": "the given order"}.get(row["prior"], row["prior"])
-        lines.append(f"| `{row['policy']}` | {start} | {' | '.join(gains)} |")
+        lines.append(f"| {STARTS[row['prior']]} | `{row['policy']}` | {' | '.join(gains)} |")
     return "\n".join(lines)
 
 

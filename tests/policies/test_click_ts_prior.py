@@ -22,7 +22,8 @@ CURVE = [0.8, 0.6, 0.45, 0.35, 0.2, 0.1, 0.05]
 @pytest.mark.parametrize("model", ["CM", "PBM"])
 def test_list_for_list(model: str, order: str) -> None:
     prior = Prior.from_order(ORDERS[order], attraction=CURVE)
-    twin = side_by_side("click-ts", MODELS[model], 4, 400, prior=prior)
+    lists = 650 if (model, order) == ("PBM", "two best last") else 400  # exceptions rise from 500 on
+    twin = side_by_side("click-ts", MODELS[model], 4, lists, prior=prior)
     assert twin.fits > 50
     assert twin.expectation is not None
     assert "exception" in twin.expectation.seen or order == "reversed"

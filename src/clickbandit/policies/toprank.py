@@ -6,7 +6,8 @@ none beats are the first block, those that none of the rest beats the second, an
 this order, each shuffled, down to position K. Shuffling makes the clicks on two items of a block a fair comparison
 (an item that is not shown is not clicked), and i beats j as soon as i's lead is more than chance. Its regret is
 O(K L / gap log T), and with probability 1 - L^2 / T the relation is never wrong, so it has no cycle; should there be
-one, the items from there on stay one block.
+one, the items from there on stay one block. It cannot start from a prior: its tests are fair because items that it
+cannot tell apart are shuffled, so there is no order to start from, nor ties to break by one.
 
 Lattimore, Kveton, Li, Szepesvári: TopRank: A Practical Algorithm for Online Stochastic Ranking (NeurIPS 2018),
 Algorithm 1 with delta = 1 / T.
