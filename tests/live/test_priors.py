@@ -180,9 +180,10 @@ class TestRanker:
         later = start_of("later")["prior"]
         assert later["order"] == [2, 1, 0]
         assert max(later["strength"]) <= STRENGTH
-        ranker.rank("later", ["x", "y", "z", "new"], features=[*FEATURES[:3], [1.0, 0.0]], context=[1.0])
+        rows_now = [[0.0, 1.0], [0.3, 0.5], [0.9, 0.0], [0.0, 1.0], [1.0, 0.0]]
+        ranker.rank("later", ["x", "y", "z", "dull", "new"], features=rows_now, context=[1.0])
         known = {entry["item"]: entry for entry in ranker.query("later").learned["items"]}
-        assert known["new"]["in_list"] > known["x"]["in_list"]
+        assert known["new"]["in_list"] > known["dull"]["in_list"], "against the order"
         ranker.rank("other features", ITEMS, features=[[1.0]] * 4)
         assert start_of("other features")["prior"] is None
         assert all(ranker.verify(query) for query in ("later", "other features", "q0"))
