@@ -3,11 +3,21 @@
 import importlib.util
 from pathlib import Path
 
+from clickbandit.live import Ranker, shared
+from clickbandit.priors import usual_attraction
 
-def test_a_few_kills(url):
+
+def test_a_few_kills(url, monkeypatch):
     spec = importlib.util.spec_from_file_location("kill", Path(__file__).with_name("kill.py"))
     kill = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kill)
     said = []
     kill.run(url, 2, workers=1 if url.startswith("sqlite:") else 2, say=said.append)
     assert said[-1].endswith("0 lost, 0 double")
+    monkeypatch.setattr(shared, "MIN_LESSONS", 1)
+    policy = f"{Path(__file__).with_name('counting.py')}:Counting"
+    with Ranker(url, policy=policy, prior="given-order", positions=3) as ranker:
+        ranker.rank("last", ["last-A", "last-B"], features=[[65.0], [66.0]])
+        first, _ = ranker.query("last").learned["items"]
+        assert first["expected"] != usual_attraction(1)[0], "others taught nothing"
+        assert all(ranker.verify(one.query) for one in ranker.queries().queries)

@@ -344,9 +344,8 @@ class Batch(Transaction):
             learner = self.learners.blank(row)
             self._replaced.add(row.id)
         if row.generation > 0:
-            self._restructure(
-                row, learner, self.start(row, learner.items, Told() if learner.changes else learner.told)
-            )
+            told = Told() if learner.changes else learner.told
+            self._restructure(row, learner, self.start(row, learner.items, told))
         self._changed(row)
         return summary(row)
 
