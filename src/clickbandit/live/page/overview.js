@@ -79,7 +79,7 @@ function figures(stats) {
 function shared({queries: teachers, curve: places, examination}) {
   const whole = (x) => `${Math.round(100 * x)}%`;
   const told = (points) => points.map(({position, estimate, low, high}) => `${position}: ${whole(estimate)} (${whole(low)} to ${whole(high)})`).join(", ");
-  const figureOf = (points, label, caption) => points.length > 0 && h("figure", {},
+  const figureOf = (points, label, caption) => points.length > 0 && h("figure", {class: "small"},
     curve(points, {width: 420, label: `${label} ${told(points)}`}), h("figcaption", {}, caption));
   return (places.length > 0 || examination.length > 0) && h("section", {"aria-labelledby": "shared"},
     h("h2", {id: "shared"}, "What new queries start from"),
