@@ -57,7 +57,7 @@ def side_by_side(
     chances = np.zeros(positions)
     for step in range(steps):
         ranking, memo = np.full(positions, -1), np.zeros(2)
-        algorithm.serve(state, rng, ranking, memo, chances)
+        algorithm.serve(state, rng, ranking, memo, chances, np.zeros_like(chances))
         assert ranking.tolist() == twin.rank(twin_rng), f"step {step}"
         waiting.append((ranking, memo, twin.memo))
         while waiting and (not late or chance.random() < 0.6):

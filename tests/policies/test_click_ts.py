@@ -122,7 +122,7 @@ def run_odd_problem(seed: int, steps: int) -> None:
     memo, chances = np.zeros(2), np.zeros(n_positions)
     ranking = np.zeros(n_positions, np.int64)
     for step in range(steps):
-        algorithm.serve(state, rng, ranking, memo, chances)
+        algorithm.serve(state, rng, ranking, memo, chances, np.zeros_like(chances))
         assert len(set(ranking.tolist())) == n_positions
         clicks = (users.random(n_positions) < attraction[ranking] * examination).astype(np.int64)
         if seed % 3 == 1:
