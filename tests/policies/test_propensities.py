@@ -22,11 +22,11 @@ NO_TEST = np.zeros(2)
 
 
 def learned(attraction, positions, steps):
-    """A state of ClickTS and its twin after some users of a position-based model."""
+    """A state of ClickTS, without its guard's tests, and its twin after some users of a position-based model."""
     model = PositionBasedModel(attraction=attraction, examination=[0.8**k for k in range(positions)])
     state, twin = (
-        ClickTS().start(len(attraction), positions, horizon=steps),
-        Twin(len(attraction), positions, horizon=steps),
+        ClickTS(guard=False).start(len(attraction), positions, horizon=steps),
+        Twin(len(attraction), positions, horizon=steps, guard=False),
     )
     rng, twin_rng, users = (np.random.default_rng(seed) for seed in (1, 1, 2))
     ranking = np.zeros(positions, np.int64)
