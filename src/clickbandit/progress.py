@@ -24,6 +24,9 @@ def progress_bar(
     >>> with progress_bar(10, "counting") as advance:
     ...     advance(10)
     """
+    if not _is_watched():
+        yield lambda done: None
+        return
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
@@ -46,6 +49,9 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
     >>> with reading_bar(1000) as advance:
     ...     advance(1000, 7)
     """
+    if not _is_watched():
+        yield lambda n_bytes, sessions: None
+        return
     from rich.progress import DownloadColumn, TextColumn
 
     with _bar(DownloadColumn(), TextColumn("{task.fields[sessions]} sessions", style="cyan")) as bar:
@@ -58,6 +64,14 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, advance=n_bytes, sessions=_short(seen))
 
         yield advance
+
+
+def _is_watched() -> bool:
+    """Whether there is a terminal or a notebook to show a bar in: to make one takes longer than a leap."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr)
+    return console.is_terminal or console.is_jupyter
 
 
 def _bar(*columns: "ProgressColumn") -> "Progress":
@@ -94,7 +108,7 @@ def _bar(*columns: "ProgressColumn") -> "Progress":
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=plain or not (console.is_terminal or console.is_jupyter),
+        disable=plain,
     )
 
 

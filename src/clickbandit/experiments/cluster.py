@@ -71,7 +71,8 @@ def _run_unit(unit: Unit, users: ClickModel, expected: dict[str, str]) -> Outcom
         raise InputError(f"a worker would come to other numbers: {', '.join(told)}: install the same on all")
     problem = _problem(unit.first, users)
     with _compiling:  # a worker's threads must not compile the same code twice; compiled, this takes no time
-        Run(problem).advance(0)
+        if not problem.is_compiled:
+            Run(problem).advance(0)
     windows = window_ends(unit.steps)
     return simulate_run(
         unit.run, problem, unit.seed, windows, lambda steps: None, Event(), unit.until_settled

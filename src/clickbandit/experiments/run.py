@@ -59,7 +59,8 @@ def run_jobs(
     progress: Progress = lambda steps: None,
 ) -> None:
     """Run these jobs; `keep` is called with the number and the outcome of each, from whatever thread ran it."""
-    _on_threads(1, lambda: _try_out(jobs))
+    if not all(job.problem.policy.built_in for job in jobs):
+        _on_threads(1, lambda: _try_out(jobs))
     if cluster is not None:
         run_on_cluster(cluster, jobs, keep, progress)
         return
@@ -72,7 +73,8 @@ def run_jobs(
             number, compiles = task
             (unit, problem) = jobs[number]
             if compiles:
-                Run(problem).advance(0)
+                if not problem.is_compiled:
+                    Run(problem).advance(0)
                 schedule.compiled(number)
             windows = window_ends(unit.steps)
             outcome = simulate_run(
@@ -87,7 +89,7 @@ def run_jobs(
             progress(steps)
 
     try:
-        _on_threads(threads or cores(), work, schedule.stop)
+        _on_threads(min(threads or cores(), len(jobs)), work, schedule.stop)
     finally:
         with keeping:  # a thread that was left behind keeps nothing more
             closed.set()

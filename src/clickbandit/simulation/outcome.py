@@ -22,6 +22,7 @@ TAIL = 0.9
 _QUICK_CALL = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
 _LEAPING_CHUNK = 1 << 20
+_LEAPING_WINDOWS = 16
 _INTERPRETED_CHUNK = 1 << 10
 
 Progress = Callable[[int], None]
@@ -85,10 +86,12 @@ def simulate_run(
     if stop.is_set():
         return None
     run = Run(problem, seed=seed, run=number)
-    run.advance(0)  # compiles, so that the time below is the steps' own
+    if not problem.is_compiled:
+        run.advance(0)  # so that the time below is the steps' own
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
-    at_once = 1  # windows to take in one call: more as long as that is too quick to wait for
+    # windows to take in one call: more as long as that is too quick to wait for
+    at_once = _LEAPING_WINDOWS if problem.leaps else 1
     chunk = _chunk(problem)
     lists = _Lists(problem, len(windows)) if until_settled else None
     window = 0

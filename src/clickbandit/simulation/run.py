@@ -175,6 +175,12 @@ class Problem:
         """The module that takes steps for this policy and this click model, compiled if the policy is."""
         return self.make_loop(compiled=self.policy.compiled)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the loop's machine code is at hand, or none is needed."""
+        entry = self.loop.leap if self.leaps else self.loop.interact
+        return bool(getattr(entry, "overloads", True))
+
     def make_loop(self, *, compiled: bool) -> Any:
         """That module, compiled or as plain Python."""
         algorithm, model = self.policy.algorithm, self.model
