@@ -64,6 +64,10 @@ def check_what_is_said(url: str) -> None:
         assert (one["impressions"], one["clicks"]) == (other["impressions"], other["clicks"])
     for said in (found, expected):
         forget_comparisons(said)
+    for when in ("before", "after"):
+        for history in found[when]["histories"]:
+            counted, counts = history.pop("counted"), history.pop("counts")  # which version 0.1 did not say
+            assert (counted > 0) == any(item["impressions"] for item in counts)
     for part in ("stats", "summaries", "details", "histories", "verified"):
         assert found["before"][part] == expected["before"][part], part
     assert found == expected
