@@ -174,6 +174,7 @@ def test_the_same_code_is_compiled_by_one_thread_only(
 
     compiled: list[str] = []
     monkeypatch.setattr(engine, "Run", SlowRun)
+    monkeypatch.setattr(engine.Problem, "is_compiled", False)  # as at the first use
 
     def progress(steps: int) -> None:
         nonlocal meanwhile

@@ -91,7 +91,7 @@ def simulate_run(
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
     # windows to take in one call: more as long as that is too quick to wait for
-    at_once = _LEAPING_WINDOWS if problem.leaps else 1
+    at_once = _LEAPING_WINDOWS if problem.leaps and not until_settled else 1
     chunk = _chunk(problem)
     lists = _Lists(problem, len(windows)) if until_settled else None
     window = 0
