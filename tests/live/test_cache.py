@@ -1,6 +1,8 @@
 """Rows that are kept in memory are what the file has, whatever is done with them and whatever fails."""
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -66,6 +68,22 @@ def test_a_commit_that_fails_leaves_what_the_file_has(store, monkeypatch):
     row, shown = locked(store)
     assert (row.impressions, shown.outcome) == (1, 0)
     store.rollback()
+
+
+def test_what_others_write_is_seen(store):
+    _, shown = locked(store)
+    store.rollback()
+    with closing(sqlite3.connect(store.path)) as other, other:
+        other.execute("update impressions set outcome = ?", (SETTLED,))
+    assert shown.outcome != locked(store)[1].outcome == SETTLED
+    store.rollback()
+
+
+def test_a_link_to_the_file_has_the_same_lock(store):
+    link = store.path.with_name("link.db")
+    link.symlink_to(store.path)
+    with pytest.raises(InputError, match="is in use by process"):
+        SqliteStore(link)
 
 
 def test_what_is_pruned_or_deleted_is_not_found(store):

@@ -1,7 +1,7 @@
 """Rows of a store that one process has to itself, as they were last written: read again without the database.
 
 Tuples, so that nothing that is done with a row changes them. What a transaction writes is here once it is committed;
-if that fails who knows what is stored, and everything is read anew.
+if that fails who knows what is stored, and everything is read anew. So it is where somebody else wrote to the store.
 """
 
 from collections.abc import Collection
@@ -83,9 +83,7 @@ class Rows:
             row = self._impressions[impression.id] = _impression_values(impression)
             self._impressions_size += _impression_size(row)
         for impression in changes.touched:
-            if (
-                impression.id in self._impressions
-            ):  # else they would not be in the order in which they were made
+            if impression.id in self._impressions:  # others would not be in the order in which they were made
                 self._impressions[impression.id] = _impression_values(impression)
         for id in changes.forgotten:
             self._forget(id)

@@ -138,7 +138,7 @@ class SqliteStore(SqlStore):
     database: SqliteDatabase
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = path.resolve()  # a link has the same lock
         try:
             with ExitStack() as undo:  # a connection that is left open would meet what becomes of the file
                 self._lock_file = _lock(self.path)
@@ -165,6 +165,7 @@ class SqliteStore(SqlStore):
         ):
             self.database.run(f"pragma {setting}")
         self._rows = Rows(self.database)
+        self._version = 0
         self._make_tables()
         ((self._n_queries,),) = self.database.rows("select count(*) from queries")
 
@@ -176,6 +177,10 @@ class SqliteStore(SqlStore):
         if (found.st_dev, found.st_ino) != self._file:
             raise StoreError(f"SQLite: {self.path} is another file than was opened: start again to use it")
         super().begin()
+        ((version,),) = self.database.rows("pragma data_version")
+        if version != self._version:  # somebody else has written to the file
+            self._rows.clear()
+            self._version = version
 
     def probe(self) -> None:
         self.begin()
