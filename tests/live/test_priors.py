@@ -73,7 +73,7 @@ def test_records_of_before_priors_are_as_they_were() -> None:
 
 def test_a_lesson_is_read_as_it_was_written() -> None:
     lesson = Lesson([1.0, 2.0], [3.0, 4.5], [[0.0], [-0.5, -1.25]], [[np.inf], [4.0, 0.0]])
-    told = Told([0.5, 0.25], [[1.0, 2.0], [0.0, 2.0]])
+    told = Told([0.5, 0.000025], [[1.0, 2.0], [0.000012345, 2.0]])
     assert Taught.from_bytes(Taught(lesson, True, told).to_bytes()) == (lesson, True, told)
     before = {
         "log_examination": [],
@@ -204,6 +204,12 @@ class TestRanker:
             ({"features": [[], [], [], []]}, "1 to 100 numbers together, found 0"),
             ({"context": [0.0] * 101}, "1 to 100 numbers together, found 101"),
             ({"context": ["noon"]}, "finite numbers, found 'noon'"),
+            ({"context": [-1e200]}, "context must be numbers from -1e.15 to 1e.15, found -1e.200"),
+            (
+                {"features": [[1], [2], [3], [10**16]]},
+                "features must be numbers from -1e.15 to 1e.15, found 1e.16",
+            ),
+            ({"scores": [1, 2, 3, 10**400]}, "finite numbers, found 1000"),
         ],
     )
     def test_bad_features_lose_nothing(
@@ -213,6 +219,35 @@ class TestRanker:
         with pytest.raises(InputError, match=message):
             ranker.rank("q", ITEMS, **told)
         assert ranker.stats().queries == 0
+
+    @pytest.mark.parametrize("value", [1.7e9, 1e200], ids=["two times", "of an old store"])
+    def test_features_that_cannot_be_learned_from_stop_no_query(
+        self, opened: Callable[..., Ranker], value: float
+    ) -> None:
+        """Two columns that are the same, or one number beyond all others: what others taught is used all the same, or
+        none of it."""
+        ranker = opened(prior="none")
+        shared = ranker._core._engine.learners.shared
+        for number in range(MIN_LESSONS + 1):
+            low = 1.7e9 + 1000.0 * number
+            rows = [[low, low], [low + 500, low + 500]] if number or value == 1.7e9 else [[value, 1.0]] * 2
+            shared.add(-number, Taught(Lesson([5.0, 2.0], [20.0, 15.0], [], []), True, Told(None, rows)))
+        assert ranker.rank("q", ["A", "B"], features=[[1.7e9, 1.7e9]] * 2).source == "policy"
+        assert ranker.rank("q", ["A", "B", "C"], features=[[1.7e9, 1.7e9]] * 3).source == "policy"
+        assert ranker.verify("q")
+
+    def test_items_that_changed_teach_nothing_of_what_was_said_of_others(
+        self, opened: Callable[..., Ranker], sql: Callable[[str], list[tuple[Any, ...]]]
+    ) -> None:
+        ranker = opened(grace=2)
+        told: Any = {"scores": [3.0, 2.0, 1.0], "features": [[1.0], [2.0], [3.0]]}
+        for number in range(260):
+            shown = ranker.rank("q", ["A", "B", "C"] if number < 130 else ["D", "B", "C"], **told)
+            ranker.settle(shown.id)
+            if number in (129, 259):
+                ((written,),) = sql("select prior from queries")
+                assert Taught.from_bytes(written).told == (Told(*told.values()) if number == 129 else Told())
+        assert sorted(ranker.query("q").items) == ["B", "C", "D"]
 
     def test_from_a_file_and_within_a_budget(
         self, opened: Callable[..., Ranker], start_of: Any, tmp_path: Any

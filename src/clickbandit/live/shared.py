@@ -3,6 +3,7 @@ scores are worth. A query takes it once, when it starts, as a prior that its fir
 """
 
 import json
+import logging
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from clickbandit.errors import InputError
 from clickbandit.features import Ridge
 from clickbandit.live.algorithm import Algorithm
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.told import Told
+from clickbandit.live.told import MAX_FEATURE, Told
 from clickbandit.priors import (
     Curve,
     Lesson,
@@ -35,6 +36,8 @@ NO_STRENGTH = 1e-6
 REFRESH = 60_000
 """Milliseconds after which the store is asked for the lessons of other processes."""
 
+log = logging.getLogger("clickbandit.live")
+
 
 class Taught(NamedTuple):
     """One query's lesson, as it is stored."""
@@ -45,8 +48,8 @@ class Taught(NamedTuple):
     told: Told = Told()
 
     def to_bytes(self) -> bytes:
-        values = {**self.lesson._asdict(), "in_order": self.in_order, **self.told.given()}
-        return json.dumps(_rounded(values)).encode()
+        lesson = _rounded(self.lesson._asdict())
+        return json.dumps({**lesson, "in_order": self.in_order, **self.told.given()}).encode()
 
     @classmethod
     def from_bytes(cls, written: bytes) -> "Taught":
@@ -131,22 +134,35 @@ class Shared:
 
     def by_features(self, features: Sequence[Sequence[float]]) -> Prior | None:
         """What items with these features are expected to be, from the lessons of queries with as many; None until there
-        are enough of them."""
+        are enough of them, or where nothing can be computed from theirs."""
         n_features = len(features[0])
-        if n_features not in self._ridges:
-            lessons = [(one.told.features or (), one.lesson) for one in self._lessons.values()]
-            lessons = [
-                (rows, lesson)
-                for rows, lesson in lessons
-                if len(rows) == len(lesson.clicks) > 0 and len(rows[0]) == n_features
-            ]
-            ridge = Ridge(n_features + 1) if len(lessons) >= MIN_LESSONS else None
-            if ridge is not None:
-                for rows, lesson in lessons:
-                    ridge.add(_with_one(rows), lesson.clicks, lesson.examined)
-            self._ridges[n_features] = ridge
-        found = self._ridges[n_features]
-        return None if found is None else found.prior(_with_one(features))
+        try:
+            with np.errstate(over="raise", invalid="raise", divide="raise"):
+                if n_features not in self._ridges:
+                    self._ridges[n_features] = self._ridge(n_features)
+                ridge = self._ridges[n_features]
+                return None if ridge is None else ridge.prior(_with_one(features))
+        except (np.linalg.LinAlgError, FloatingPointError, InputError):
+            log.exception("nothing can be learned from %d features, until another query teaches", n_features)
+            self._ridges[n_features] = None
+            return None
+
+    def _ridge(self, n_features: int) -> Ridge | None:
+        """From the lessons of queries with so many features, if there are enough of them."""
+        lessons = [
+            (rows, one.lesson)
+            for one in self._lessons.values()
+            if (rows := one.told.features or ())
+            and len(rows) == len(one.lesson.clicks)
+            and len(rows[0]) == n_features
+            and all(abs(value) <= MAX_FEATURE for row in rows for value in row)  # stores of before have any
+        ]
+        if len(lessons) < MIN_LESSONS:
+            return None
+        ridge = Ridge(n_features + 1)
+        for rows, lesson in lessons:
+            ridge.add(_with_one(rows), lesson.clicks, lesson.examined)
+        return ridge
 
     def attraction(self, place: int) -> float:
         """What is expected of the item at a place, from 0, of the given order."""

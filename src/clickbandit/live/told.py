@@ -1,11 +1,14 @@
 """What a request says of its items beside their order: what queries start from, where that is known."""
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
 from clickbandit.live.values import MAX_FEATURES
+
+MAX_FEATURE = 1e15
+"""Times in milliseconds are less; the squares of numbers far beyond are none that can be computed with."""
 
 
 class Told(NamedTuple):
@@ -37,13 +40,13 @@ def read_told(
         _one_each("scores", scores, n_items)
     if features is None and context is None:
         return Told(scores)
-    around = () if context is None else _numbers("context", context)
+    around = () if context is None else _features("context", context)
     rows: Sequence[Sequence[float]] = ((),) * n_items
     if features is not None:
         if not isinstance(features, (list, tuple)):
             raise InputError(f"features must be a list of lists of numbers, found {type(features).__name__}")
         _one_each("features", features, n_items)
-        rows = [_numbers("features", row) for row in features]
+        rows = [_features("features", row) for row in features]
     lengths = sorted({len(row) for row in rows})
     if len(lengths) > 1:
         raise InputError(
@@ -61,9 +64,19 @@ def _numbers(name: str, values: object) -> tuple[float, ...]:
     if not isinstance(values, (list, tuple)):
         raise InputError(f"{name} must be a list of numbers, found {type(values).__name__}")
     for value in values:
-        if type(value) not in (int, float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
             raise InputError(f"{name} must be finite numbers, found {value!r}")
     return tuple(map(float, values))
+
+
+def _features(name: str, values: object) -> tuple[float, ...]:
+    numbers = _numbers(name, values)
+    for value in numbers:
+        if abs(value) > MAX_FEATURE:
+            raise InputError(
+                f"{name} must be numbers from {-MAX_FEATURE:g} to {MAX_FEATURE:g}, found {value!r}: give them in other units"
+            )
+    return numbers
 
 
 def _one_each(name: str, values: Sequence[object], n_items: int) -> None:

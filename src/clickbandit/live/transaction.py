@@ -111,7 +111,8 @@ class Transaction:
             except Exception:  # of the policy's code: no query depends on it
                 log.exception("the policy %s of query %r cannot teach", learner.algorithm.name, learner.query)
                 continue
-            written = Taught(lesson, not learner.changes, learner.told).to_bytes()
+            told = Told() if learner.changes else learner.told  # which is by the items of the start
+            written = Taught(lesson, not learner.changes, told).to_bytes()
             self.learners.shared.add(query, Taught.from_bytes(written))  # as all processes have it
             lessons.append((query, written))
         return lessons
