@@ -74,7 +74,7 @@ def _features(name: str, values: object) -> tuple[float, ...]:
     for value in numbers:
         if abs(value) > MAX_FEATURE:
             raise InputError(
-                f"{name} must be numbers from {-MAX_FEATURE:g} to {MAX_FEATURE:g}, found {value!r}: give them in other units"
+                f"{name} must be numbers from {-MAX_FEATURE:g} to {MAX_FEATURE:g}, found {value!r}"
             )
     return numbers
 
