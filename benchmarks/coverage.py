@@ -177,6 +177,15 @@ PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     ),
 }
 """What can be measured: its title, and how, so many times."""
+NOTES = {
+    "compare": "Intervals over runs that are skewed as a lognormal distribution is (sigma 1) hold in 84% of cases with "
+    "three runs of one query, 83% with four, 86% with five and 88% with ten; of three queries in 89, 87, 91 and 92%, "
+    "of ten in 91, 91, 94 and 95%.",
+    "value": "One seed: 20 logs a policy, of ten queries and two click models, and two questions of each. The "
+    "intervals of one log, of several estimators and both questions, depend on one another, so a row says less than as many "
+    "independent intervals would. Policies that must be told what only a simulation knows are left out.",
+}
+"""What must be known to read a table."""
 
 
 def wrong(row: dict[str, Any], times: int) -> bool:
@@ -199,6 +208,7 @@ def page(kept: dict[str, Any]) -> str:
             lines += [" | ".join(map(_cell, row.items())) for row in rows]
             table = "\n".join(f"| {line} |" for line in lines)
             texts.append(f"**{title}** (`--only {name} --times {kept[name]['times']}`):\n\n{table}")
+            texts += [NOTES[name]] if name in NOTES else []
     return "\n\n".join(texts)
 
 

@@ -24,33 +24,33 @@ VALID = {"CM": _ANY_USERS, "PBM": (*_ANY_USERS, "iips", "sniips", "irm")}
 
 
 def stating() -> list[str]:
-    """The policies that state propensities."""
+    """The policies that state propensities, but for those that must be told what only a simulation knows."""
     found = [
         name for name in policy_names() if not parse_policy(name).needs and parse_policy(name).live.propensity
     ]
     return [*found, "batchrank:variant=experiment"]
 
 
-def log_of(algorithm: Algorithm, model: ClickModel, seed: int) -> Decisions:
+def log_of(algorithm: Algorithm, model: ClickModel, seed: int, lists: int = LISTS) -> Decisions:
     """Lists that a policy shows while it learns from them."""
     n_items = model.n_items
     rng, users = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
     random = algorithm.random(rng)
-    state = algorithm.start(n_items, POSITIONS, LISTS)
+    state = algorithm.start(n_items, POSITIONS, lists)
     ranking, memo = np.zeros(POSITIONS, np.int64), np.zeros(algorithm.memo_size(n_items, POSITIONS))
-    shown = np.zeros((LISTS, POSITIONS), np.int64)
-    clicks, chances, prefixes = np.zeros((3, LISTS, POSITIONS))
-    for n in range(LISTS):
-        algorithm.serve(state, random, ranking, memo, chances[n])
-        prefix = algorithm.prefix
-        prefixes[n] = of_groups(chances[n]) if prefix is None else prefix(state, ranking, memo)
+    shown = np.zeros((lists, POSITIONS), np.int64)
+    clicks, chances, prefixes = np.zeros((3, lists, POSITIONS))
+    for n in range(lists):
+        algorithm.serve(state, random, ranking, memo, chances[n], prefixes[n])
+        if not algorithm.states_prefix:
+            prefixes[n] = of_groups(chances[n])
         shown[n] = ranking
         clicked: IntArray = model.click(ranking.tolist(), users)
         clicks[n] = clicked
         algorithm.learn(state, ranking, clicked, memo)
     names = [tuple(map(str, one)) for one in shown.tolist()]
     known = {"q": frozenset(map(str, range(n_items)))}
-    return Decisions(["q"] * LISTS, names, known, clicks, chances, prefixes)
+    return Decisions(["q"] * lists, names, known, clicks, chances, prefixes)
 
 
 def found_in(log: Decisions, target: list[int], law: str) -> list[Estimate]:

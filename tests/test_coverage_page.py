@@ -4,6 +4,10 @@ import json
 
 import pytest
 from benchmarks import coverage
+from benchmarks.valued import log_of
+
+from clickbandit import CascadeModel
+from clickbandit.live.algorithm import Algorithms
 
 
 def test_the_tables_are_of_what_was_measured():
@@ -28,3 +32,11 @@ def test_the_tables_are_of_what_was_measured():
 def test_what_is_less_than_promised(row, wrong):
     """Chance aside: two standard errors of a thousand intervals are 1.4%."""
     assert coverage.wrong(row, 1000) is wrong
+
+
+def test_a_log_of_lists_to_value():
+    """As `value` reads them: random lists of five out of six, with how probable they are."""
+    log = log_of(Algorithms().add("random"), CascadeModel([0.5] * 6), seed=1, lists=2)
+    assert [len(set(one)) for one in log.lists] == [5, 5]
+    assert log.propensities == pytest.approx(1 / 6)
+    assert log.prefixes[1] == pytest.approx([1 / 6, 1 / 30, 1 / 120, 1 / 360, 1 / 720])

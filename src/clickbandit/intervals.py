@@ -52,7 +52,9 @@ def mean_of_strata(
 
     Regret is skewed: a few runs lose much, and a sample without them looks too good. So the interval reaches further to
     the side of the long tail than Student's, by the first term of an Edgeworth expansion (Johnson 1978; Hall 1992), if
-    every stratum has five values; fewer do not tell, and Student's is then wide enough.
+    every stratum has five values; fewer do not tell. None of this is enough for few values that are skewed a lot: of
+    lognormal ones (sigma 1) the interval has the mean in it in 84% of cases with three values of one stratum, 83% with
+    four, 86% with five and 88% with ten; with ten strata in 91, 91, 94 and 95%.
 
     >>> [round(value, 3) for value in mean_of_strata([[1.0, 2.0, 3.0], [11.0, 12.0, 13.0]])]
     [7.0, 5.867, 8.133]

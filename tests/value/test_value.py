@@ -139,13 +139,16 @@ def test_queries_are_valued_by_themselves():
 def test_short_lists_say_nothing_of_the_positions_below_them():
     """Half of the lists have two items, the target's; of those with three a tenth are."""
     rng, n = np.random.default_rng(7), 10_000
-    lists = [("A", "B") if k < n / 2 else ("A", "B", "C") if k % 10 == 0 else ("B", "A", "D") for k in range(n)]
+    lists = [
+        ("A", "B") if k < n / 2 else ("A", "B", "C") if k % 10 == 0 else ("B", "A", "D") for k in range(n)
+    ]
     shown = np.array([len(one) for one in lists])[:, None] > np.arange(3)
     clicks = ((rng.random((n, 3)) < 0.3) & shown).astype(float)
     by_list = np.array([0.1 if one[-1] == "C" else 0.9 if one[-1] == "D" else 1.0 for one in lists])
     chances = np.where(shown, by_list[:, None], 1.0)
     found = value_of_lists(
-        Decisions(["q"] * n, lists, {"q": frozenset("ABCD")}, clicks, chances, chances), {"q": ["A", "B", "C"]}
+        Decisions(["q"] * n, lists, {"q": frozenset("ABCD")}, clicks, chances, chances),
+        {"q": ["A", "B", "C"]},
     )
     assert all(one.low < 0.75 < one.high for one in found.estimates)
     assert found.predicted == pytest.approx(0.75, abs=0.03)
@@ -154,14 +157,17 @@ def test_short_lists_say_nothing_of_the_positions_below_them():
 def test_a_query_whose_target_was_never_shown_is_refused_however_rare_it_is():
     strata, counted = [("q", 1)] * 399_999 + [("rare", 1)], np.arange(400_000)[:, None] < 399_999
     clicks = (np.arange(400_000)[:, None] % 3 == 0).astype(float)
-    assert _where_shown("rm", "any users", strata, clicks, counted).refused.startswith("the log is worth 0 lists")
+    assert _where_shown("rm", "any users", strata, clicks, counted).refused.startswith(
+        "the log is worth 0 lists"
+    )
 
 
 def test_the_intervals_of_all_queries_hold_at_once():
     clicks, ones = np.tile([[1.0], [0.0]], (500, 1)), np.ones((1000, 1), bool)
     strata = [("p", 1)] * 400 + [("q", 1)] * 600
     p, q = (watched_means(clicks[rows], ones[rows], 0.975) for rows in (slice(400), slice(400, 1000)))
-    assert _where_shown("rm", "any users", strata, clicks, ones).low == pytest.approx(0.4 * p.low + 0.6 * q.low)
+    found = _where_shown("rm", "any users", strata, clicks, ones)
+    assert found.low == pytest.approx(0.4 * p.low + 0.6 * q.low)
 
 
 def test_a_learning_policy_is_replayed():

@@ -17,9 +17,10 @@ and z_d, with (3, b) for (s mu, s), if it is an exception; so the weight of a ro
 product of (1 - epsilon) e^u + epsilon e^z over the items. It depends on counts alone. A prior that clicks contradict
 loses its weight, where one of a fixed strength would hold for as many impressions as it is worth.
 
-After n lists epsilon is 0.003 max(1, n / 500), at most 0.03. That is no belief but thrift: who looks for exceptions
-pays at once, and earns it back over the lists to come, of which a query that was asked a thousand times has many more
-than one that was asked ten times.
+After n lists, of those that are remembered (`memory` and `restart` let n shrink with the counts), epsilon is
+0.003 max(1, n / 500), at most 0.03. That is no belief but thrift: who looks for exceptions pays at once, and earns it
+back over the lists to come, of which a query that was asked a thousand times has many more than one that was asked ten
+times.
 
 Of examination a prior tells log e with an error, cell by cell; it is kept as what items that left have taught
 (`items`).
@@ -141,7 +142,7 @@ def exception_rate(state: State, row: int) -> float:
 
 @kernel
 def exception_share(state: State) -> float:
-    """epsilon, by how many lists were learned from."""
+    """epsilon, by how many of the lists that were learned from are remembered."""
     return min(MAX_EXCEPTION, EXCEPTION * max(1.0, float(state.learned[0]) / RISE))
 
 
