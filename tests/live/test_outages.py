@@ -73,6 +73,33 @@ def test_after_a_failure_lists_are_made_at_once(folder, clock):
         assert ranker.stats().impressions == 2
 
 
+class Counted(SqliteStore):
+    """A store that counts how often it is asked whether it works."""
+
+    away = False
+    probes = 0
+
+    def begin(self):
+        if self.away:
+            raise StoreError("the disk is full")
+        super().begin()
+
+    def probe(self):
+        self.probes += self.away
+        super().probe()
+
+
+def test_requests_do_not_hurry_the_looks_at_a_store_that_is_away(folder, clock):
+    store = Counted(folder / "clicks.db")
+    with Ranker(store, policy="random", positions=3, clock=clock) as ranker:
+        store.away = True
+        started = time.monotonic()
+        for _ in range(200):
+            assert ranker.rank("shoes", ITEMS).source == "fallback"
+            time.sleep(0.0025)
+        assert 0 < store.probes <= (time.monotonic() - started) / engine_module._PROBE_PAUSE + 2
+
+
 def test_a_file_that_another_program_has_locked(folder, clock):
     url = f"sqlite:///{folder}/clicks.db"
     with Ranker(url, policy="random", positions=3, clock=clock, patience=0.2) as ranker:

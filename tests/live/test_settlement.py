@@ -1,8 +1,14 @@
 """An impression settles once, in time, and what is void is not learned from."""
 
+from concurrent.futures import Future
+
 import pytest
 
 from clickbandit.live import Conflict, Ranker, Unknown, engine
+from clickbandit.live.answers import Operation, resolve
+from clickbandit.live.requests import FlushRequest
+from clickbandit.live.stores.sqlite import SqliteStore
+from live.serving import until
 
 ITEMS = list("ABCDEF")
 WINDOW = 1800
@@ -44,6 +50,28 @@ def test_many_that_are_due_at_once(open_ranker, clock):
     clock.now += WINDOW
     assert ranker.stats().settled == 1200
     assert all(ranker.verify(f"q{i}") for i in range(7))
+
+
+def test_who_waits_for_all_that_is_due_is_answered_when_the_ranker_closes(folder, clock, monkeypatch):
+    monkeypatch.setattr(engine, "_MAX_DUE", 1)
+    store = SqliteStore(folder / "clicks.db")
+    ranker = Ranker(store, policy="random", positions=3, clock=clock)
+    for _ in range(20):
+        ranker.rank("shoes", ITEMS)
+    its_engine, due = ranker._core._engine, store.due
+
+    def due_while_closing(*args):
+        until(lambda: its_engine._closing)
+        return due(*args)
+
+    monkeypatch.setattr(store, "due", due_while_closing)
+    flushed: Future[None] = Future()
+    clock.now += WINDOW
+    its_engine.submit([Operation(FlushRequest(), flushed, resolve)])
+    ranker.close()
+    assert flushed.result(timeout=1) is None
+    with Ranker(f"sqlite:///{folder}/clicks.db", policy="random", clock=clock) as again:
+        assert again.stats(flush=False).settled == 20
 
 
 def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, monkeypatch):

@@ -130,8 +130,9 @@ class Engine:
         with self._gate:
             if self._closing:
                 raise Closed("the ranker is closed")
-            self._queue.extend(operations)
-            self._asked.set()
+            if operations:  # who was answered without the store is no reason to look at it
+                self._queue.extend(operations)
+                self._asked.set()
 
     @property
     def waiting(self) -> int:
@@ -149,12 +150,13 @@ class Engine:
     # --- in its own thread ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        open_ = True
-        while open_:
+        while (
+            not self._closing or self._queue
+        ):  # in this order: when it closes only what is put back is added
             if self._down is not None:
-                open_ = self._wait_for_store()
+                self._wait_for_store()
                 continue
-            operations, open_ = self._take(0 if self._more_due else _IDLE)
+            operations = self._take(0 if self._more_due else _IDLE)
             self._batch = (time.monotonic(), operations)
             try:
                 self._serve(operations)
@@ -174,14 +176,13 @@ class Engine:
         self._gap = 0 if latest is None else max(self._now - latest, 0)
         self._loaded = True
 
-    def _wait_for_store(self) -> bool:
-        """Answer who has waited, and see whether the store works again; whether more may come."""
-        operations, open_ = self._take(_PROBE_PAUSE)
+    def _wait_for_store(self) -> None:
+        """Answer who has waited, and see whether the store works again."""
+        operations = self._take(_PROBE_PAUSE)
         assert self._down is not None
         if operations:
             self._refuse(operations, self._down)
         self._probe()
-        return open_
 
     def _probe(self) -> None:
         """See whether the store works."""
@@ -198,14 +199,13 @@ class Engine:
                 log.error("the store does not work: %s", error)
             self._down = error
 
-    def _take(self, wait: float) -> tuple[list[Operation], bool]:
-        """What waits, but not too much of it; and whether more may come."""
+    def _take(self, wait: float) -> list[Operation]:
+        """What waits, but not too much of it."""
         if not self._queue:
             self._asked.wait(wait)
         gathering = self._gather_until - time.monotonic()
         if gathering > 0 and not self._closing:
             time.sleep(gathering)
-        closing = self._closing  # nothing is added after this
         self._asked.clear()
         operations: list[Operation] = []
         events = 0
@@ -215,9 +215,7 @@ class Engine:
                 operations.append(operation)
                 if isinstance(operation.request, Clicks):
                     events += len(operation.request.events)
-        if closing:
-            self._asked.set()
-        return operations, not closing or bool(self._queue)
+        return operations
 
     def _serve(self, operations: list[Operation]) -> None:
         for attempt in range(_ATTEMPTS):
