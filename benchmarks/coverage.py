@@ -182,8 +182,8 @@ NOTES = {
     "three runs of one query, 83% with four, 86% with five and 88% with ten; of three queries in 89, 87, 91 and 92%, "
     "of ten in 91, 91, 94 and 95%.",
     "value": "One seed: 20 logs a policy, of ten queries and two click models, and two questions of each. The "
-    "intervals of one log, of several estimators and both questions, depend on one another, so a row says less than as many "
-    "independent intervals would. Policies that must be told what only a simulation knows are left out.",
+    "intervals of one log, of several estimators and both questions, depend on one another, so a row says less than as "
+    "many independent intervals would. Policies that must be told what only a simulation knows are left out.",
 }
 """What must be known to read a table."""
 
