@@ -201,3 +201,15 @@ def test_only_those_that_divide_items_are_asked_how(plain):
     learner.rank()
     assert learner.describe() is not said
     assert "groups" in started("batchrank", plain).divided()
+
+
+def test_names_are_written_once_however_many_items_leave(plain, monkeypatch):
+    learner = Learner("shoes", plain)
+    learner.apply(records.Start("cts", 2, 100, 1, list("ABCDEF")))
+    named = []
+    name = learner._name
+    monkeypatch.setattr(learner, "_name", lambda items: (named.append(items), name(items)))
+    learner.apply(records.Items(["G", "H"], ["E", "A", "G"], {}))
+    assert named == [["B", "C", "D", "F", "H"]]
+    assert learner.changes == [[2, -5, -1, -5]]
+    assert [learner.index[item] for item in learner.items] == list(range(5))

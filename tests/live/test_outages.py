@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import closing
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from clickbandit import InputError
 from clickbandit.live import AsyncRanker, Ranker, StoreError
 from clickbandit.live import engine as engine_module
+from clickbandit.live.answers import resolve
 from clickbandit.live.http import log
 from clickbandit.live.stores.late import open_when_there
 from clickbandit.live.stores.sqlite import SqliteStore
@@ -209,3 +211,37 @@ def test_a_traceback_is_a_line_of_the_log(capfd, monkeypatch):
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert len(lines) == 4
     assert [("Traceback" in line.get("traceback", "")) for line in lines] == [True, False, True, True]
+
+
+def test_each_line_of_the_log_is_written_once(capfd):
+    """Whichever threads write all lines that there are at the same moment."""
+    n_lines, n_threads = 10_000, 4
+    together = threading.Barrier(n_threads)
+    for n in range(n_lines):
+        log.add("info", {"line": n})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writers = [
+            threading.Thread(target=lambda: (together.wait(), log.write_all())) for _ in range(n_threads)
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    finally:
+        sys.setswitchinterval(interval)
+    lines = [json.loads(line)["line"] for line in capfd.readouterr().err.splitlines()]
+    assert sorted(lines) == list(range(n_lines))
+
+
+def test_one_who_fails_to_take_an_answer_leaves_none_of_the_others_without(caplog):
+    class Failing(Future):
+        def set_result(self, result):
+            raise KeyError("a callback")
+
+    caplog.set_level(logging.ERROR, "clickbandit.live")
+    others = [Future(), Future()]
+    resolve([(others[0], 1), (Failing(), 2), (others[1], 3)])
+    assert [future.result(timeout=0) for future in others] == [1, 3]
+    assert "a callback" in caplog.text

@@ -295,3 +295,4 @@ def test_bad_scores_over_http(open_service: Any) -> None:
         assert service.post("/v1/rank", body.encode()).status == 422, features
     told = {"scores": [1, 2, 3.5], "features": [[1], [2], [3]], "context": [0.5]}
     assert service.rank(query="q", items=["A", "B", "C"], **told)
+    assert service.rank(query="q", items=[], scores=[], features=[])["items"] == []

@@ -4,7 +4,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import InvalidStateError
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from clickbandit.live.requests import Request
@@ -61,8 +60,12 @@ def resolve(pairs: list[tuple[Any, Any]]) -> None:
     for future, result in pairs:
         if future.done():  # whoever waited was cancelled, or answered by the watchman
             continue
-        with suppress(InvalidStateError):  # at this very moment
+        try:
             if isinstance(result, BaseException):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+        except InvalidStateError:  # at this very moment
+            pass
+        except Exception:  # of whoever waits: the others get theirs all the same
+            log.exception("an answer could not be taken")

@@ -185,20 +185,21 @@ class Learner:
             return
         self.version += 1
         made_of = []
+        items = self.items + record.new
         # new ones first: the policy must never have fewer items than positions
         if record.new:
             assert self.algorithm.admit is not None
             self.state = self.algorithm.admit(self.state, len(record.new))
             if record.expected is not None and self.algorithm.expect is not None:
                 self.state = self.algorithm.expect(self.state, record.expected)
-            self._name(self.items + record.new)
             made_of.append(len(record.new))
         for name in record.gone:
             assert self.algorithm.retire is not None
-            item = self.index[name]
+            item = items.index(name)
             self.state = self.algorithm.retire(self.state, item)
-            self._name(self.items[:item] + self.items[item + 1 :])
+            del items[item]
             made_of.append(-1 - item)
+        self._name(items)
         self.changes = [*self.changes, made_of][-MAX_CHANGES:]
         self._make_room()
 

@@ -53,7 +53,7 @@ def read_told(
             f"features must be as many numbers for each item, found {lengths[0]} and {lengths[-1]}"
         )
     n_features = sum(lengths) + len(around)
-    if not 0 < n_features <= MAX_FEATURES:
+    if n_features > MAX_FEATURES or (n_items > 0 and n_features == 0):
         raise InputError(
             f"features and context must be 1 to {MAX_FEATURES} numbers together, found {n_features}"
         )

@@ -4,13 +4,15 @@ import logging
 import sys
 import threading
 import traceback
+from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
-_waiting: list[bytes] = []
+_waiting: deque[bytes] = deque()
 """Lines that are to be written."""
 
 
@@ -45,8 +47,10 @@ def add(level: str, fields: dict[str, Any]) -> None:
 
 def write_all() -> None:
     """All lines that there are, from any thread."""
-    lines = _waiting[:]
-    del _waiting[: len(lines)]
+    lines = []
+    with suppress(IndexError):  # a thread takes each; no lock, for whoever holds it may be made to log
+        for _ in range(len(_waiting)):
+            lines.append(_waiting.popleft())
     stream: BinaryIO = sys.stderr.buffer
     stream.write(b"".join(lines))
     stream.flush()
