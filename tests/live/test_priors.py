@@ -11,11 +11,13 @@ import pytest
 
 from clickbandit import CascadeModel, InputError, Prior, Query, save_queries
 from clickbandit.defaults import STRENGTH
+from clickbandit.features import Ridge
 from clickbandit.live import Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Items, Start, read, text
-from clickbandit.live.shared import MIN_LESSONS, Taught, as_record
+from clickbandit.live.settings import RankerSettings
+from clickbandit.live.shared import MIN_LESSONS, Shared, Taught, as_record
 from clickbandit.live.told import Told
 from clickbandit.priors import Lesson
 from live.conftest import only_sqlite, specialise_plainly
@@ -83,6 +85,25 @@ def test_a_lesson_is_read_as_it_was_written() -> None:
     }  # as it was without features
     written = json.dumps({"clicks": [1.0], "examined": [2.0], **before}).encode()
     assert Taught.from_bytes(written) == (([1.0], [2.0], [], []), True, Told())
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError, FloatingPointError, InputError])
+def test_a_regression_that_fails_is_done_without_until_another_query_teaches(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Prior:
+        raise error("no such inverse")
+
+    shared = Shared(RankerSettings())
+    taught = Taught(Lesson([5.0, 2.0], [20.0, 15.0], [], []), True, Told(None, [[1.0], [2.0]]))
+    for number in range(MIN_LESSONS):
+        shared.add(number, taught)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ridge, "prior", fail)
+        assert [shared.by_features([[1.0]]) for _ in range(3)] == [None] * 3
+    assert caplog.text.count("nothing can be learned from 1 features") == 1
+    shared.add(0, taught)
+    assert shared.by_features([[1.0]]) is not None
 
 
 @only_sqlite
