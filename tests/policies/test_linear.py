@@ -71,3 +71,31 @@ def test_a_regression_is_no_surer_than_it_is() -> None:
         Ridge(2).prior([[1, float("nan")]])
     with pytest.raises(InputError, match="as many numbers for each item, found"):
         Query("q", ["a", "b"], {}, features=[[1], [1, 2]])
+
+
+def test_many_features_of_few_items_are_not_taken_for_sure() -> None:
+    """64 of them and 80 items: a regression comes close to the items that it learned from, and to no others."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(580, 64))
+    attraction = np.clip(0.3 + x @ rng.normal(size=64) * 0.015 + 0.1 * rng.normal(size=580), 0.01, 0.95)
+    ridge = Ridge(64)
+    for rows in np.arange(80).reshape(8, 10):
+        ridge.add(x[rows].tolist(), rng.binomial(1000, attraction[rows]).tolist(), [1000.0] * 10)
+    prior = ridge.prior(x[80:].tolist())
+    mean, strength = np.array(prior.attraction), np.array(prior.strength)
+    claimed = np.mean(mean * (1 - mean) / (strength + 1))
+    assert 0.5 < claimed / np.mean((mean - attraction[80:]) ** 2) < 2
+
+
+def test_large_and_equal_features_teach_as_small_ones_do() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=200)
+    clicks = rng.binomial(100, np.clip(0.3 + 0.1 * x, 0, 1)).tolist()
+    found = []
+    for column in (x, 1.7e9 + 1e4 * x, 1e300 * x):
+        ridge, rows = Ridge(3), [[1.0, value, value] for value in column.tolist()]
+        ridge.add(rows, clicks, [100.0] * 200)
+        found.append(ridge.prior(rows).attraction)
+    assert found[1] == pytest.approx(found[0], abs=1e-4)
+    assert found[2] == pytest.approx(found[0], abs=1e-9)
+    assert np.abs(np.subtract(found[0], np.clip(0.3 + 0.1 * x, 0.01, 0.95))).mean() < 0.02
