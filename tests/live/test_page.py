@@ -170,7 +170,7 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
         items = one.rows("Items with their estimates and confidence intervals")
         assert [(row[0], row[1]) for row in items[:2]] == [("1–2", "Ada"), ("1–2", "Bob")]
         assert [row[0] for row in items[2:]] == ["3"] * 3
-        assert one.page.locator("section[aria-labelledby=past] svg rect.batch").count() >= 3
+        one.page.locator("section[aria-labelledby=past] svg rect.batch").nth(2).wait_for(state="attached")
         legend = one.page.locator("section[aria-labelledby=past] .key").all_inner_texts()
         assert [text.strip() for text in legend] == ["batch from position 1", "batch from position 3"]
         assert all(row[-3] == row[-2] != "0" and row[-1] == "100%" for row in items[:2])
