@@ -2,7 +2,7 @@
 
 This is for lines as they should be, of sessions in the order of their numbers, which is what such logs have. A line of
 any other kind is marked as odd and left to SQL (`formats._yandex`), which also has the names of lists: a list is known
-here by the first line that showed it. SQL counts the same, in some nine times the time.
+here by the first line that showed it. SQL counts the same, with more than twice the work.
 """
 
 from typing import Any, NamedTuple
