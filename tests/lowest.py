@@ -1,6 +1,6 @@
 """The lowest versions that `pyproject.toml` allows, as constraints for pip: see CONTRIBUTING.md.
 
-Of what users install; checks such as ruff's differ from version to version, so the tools of `dev` are the newest.
+Of what users install: the tools of `dev` are as it names them, for checks such as ruff's differ between versions.
 """
 
 import re

@@ -122,7 +122,7 @@ def audit(
     *,
     model: str | None = None,
     models: Sequence[str] = MODELS,
-    evidence: Evidence = Evidence(),  # noqa: B008  (frozen)
+    evidence: Evidence = Evidence(),
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
 ) -> Audit:
