@@ -52,7 +52,7 @@ def public(kind: type) -> dict[str, list[str]]:
 
 def test_the_methods_are_those_of_a_ranker():
     rankers = public(Ranker)
-    for name in ("queries", "history", "stats"):
+    for name in ("history", "stats"):
         rankers[name].remove("flush")
     assert public(Client) == rankers
 

@@ -4,6 +4,7 @@ import sys
 
 from clickbandit.cli import (  # noqa: F401  (each brings its commands)
     audit,
+    best,
     cite,
     compare,
     demo,

@@ -6,17 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Operation, resolve
 from clickbandit.live.asking import for_events, for_list
+from clickbandit.live.best import best_included
 from clickbandit.live.checking import Check, Rounds
 from clickbandit.live.comparison import certainty, freezing, holdouts
 from clickbandit.live.engine import Engine
 from clickbandit.live.export import archived
+from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import (
     DeleteRequest,
     DetailRequest,
@@ -43,10 +46,10 @@ from clickbandit.live.stores.reading import Decision, Listing, Reader
 from clickbandit.live.values import (
     MAX_NAME,
     Event,
+    Include,
     Operations,
     Preview,
     QueryDetail,
-    QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
@@ -54,22 +57,14 @@ from clickbandit.live.values import (
     SortKey,
     State,
     Stats,
-    Unknown,
     Verdict,
 )
+from clickbandit.live.views import MAX_SCANNED
 from clickbandit.live.views import delays as delays_view
 from clickbandit.live.views import history as history_view
-from clickbandit.live.views import summary
+from clickbandit.live.views import page as page_view
 from clickbandit.live.views import time as time_view
 from clickbandit.policies.base import Policy
-
-MAX_PAGE = 1000
-"""Queries on one page."""
-_MAX_SCANNED = 20_000
-"""A query's last impressions are looked for among this many of all queries' last ones, and delays among this many
-events: there is no index for what only people look at."""
-_MAX_RECENT, _MAX_COUNTED = 12, 1_000
-"""Of a query's last impressions: how many are shown, and how many are counted by item."""
 
 log = logging.getLogger("clickbandit.live")
 T = TypeVar("T")
@@ -180,11 +175,28 @@ class RankerMethods(ABC):
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
-        flush: bool = True,
+        include: Include | None = None,
     ) -> QueryPage:
-        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
-        listing = Listing(search, state, sort, descending, limit, offset)
-        return await self._read(lambda reader: self._page(reader, listing), flush)
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time.
+
+        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while.
+        """
+        return await self.listed(Listing(search, state, sort, descending, limit, offset), include)
+
+    async def listed(
+        self, listing: Listing, include: Include | None = None, *, flush: bool = True
+    ) -> QueryPage:
+        """Some of the queries; with `flush` once all that is due has settled."""
+        if include not in (None, "best"):
+            raise InputError(f"include must be best, or left out, found {include!r}")
+        found = await self._read(lambda reader: page_view(reader, listing), flush)
+        if include is None:
+            return found
+        with_best = [
+            await self._read(partial(best_included, found=one, algorithms=self._algorithms), False)
+            for one in found.queries  # each for itself, so that others can read in between
+        ]
+        return QueryPage(with_best, found.total)
 
     async def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
@@ -196,7 +208,7 @@ class RankerMethods(ABC):
 
     async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
         """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
-        return await self._read(lambda reader: self._history(reader, query), flush)
+        return await self._read(lambda reader: history_view(reader, _query_name(query)), flush)
 
     async def freeze(self, query: str) -> QuerySummary:
         """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
@@ -316,25 +328,6 @@ class RankerMethods(ABC):
             self._reader = self._store.reader()
         return self._reader
 
-    def _page(self, reader: Reader, listing: Listing) -> QueryPage:
-        if listing.sort not in get_args(SortKey):
-            raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {listing.sort!r}")
-        if listing.state not in (None, *get_args(State)):
-            raise InputError(f"state must be {', '.join(get_args(State))}, found {listing.state!r}")
-        if not 1 <= listing.limit <= MAX_PAGE or listing.offset < 0:
-            raise InputError(
-                f"a page has 1 to {MAX_PAGE:,} queries from 0 on, found {listing.limit} from {listing.offset}"
-            )
-        rows, total = reader.queries(listing)
-        return QueryPage([summary(row) for row in rows], total)
-
-    def _history(self, reader: Reader, query: str) -> QueryHistory:
-        found = reader.query(_query_name(query))
-        if found is None:
-            raise Unknown(f"there is no query {query!r}")
-        row, written = found
-        return history_view(written, reader.recent(row.id, _MAX_SCANNED, _MAX_COUNTED), _MAX_RECENT)
-
     def _operations(self, reader: Reader) -> Operations:
         counts, settings = self._engine.counts, self._settings
         oldest = reader.oldest()
@@ -346,7 +339,7 @@ class RankerMethods(ABC):
             pruned=counts.pruned,
             failures=counts.failures,
             events=dict(counts.events),
-            delays=delays_view(reader.delays(_MAX_SCANNED), settings.window_ms),
+            delays=delays_view(reader.delays(MAX_SCANNED), settings.window_ms),
         )
 
     def _holdouts(self, reader: Reader, query: str | None = None) -> dict[str, Any]:

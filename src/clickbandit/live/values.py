@@ -6,7 +6,7 @@ costs next to nothing, and has its own shape in JSON (`http.messages`). The othe
 a field is its description in `/openapi.json`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +35,8 @@ State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
 """How far a query is: all items are still compared with each other; they are divided into groups, or some are out;
 its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.contract.STUCK_AFTER`)."""
 SortKey = Literal["query", "impressions", "clicks", "updated"]
+Include = Literal["best"]
+"""What may be said of each query beside its settings and counts."""
 
 
 class Conflict(InputError):
@@ -149,6 +151,11 @@ class QuerySummary:
     """Clicks that came after settlement."""
     past_horizon: bool
     """Whether more impressions were learned from than the horizon, which sets constants only: learning continues."""
+    best: list[str] | None = None
+    """If asked for (`include`), the list that it would show if it stopped exploring now, or shows if it is frozen; None
+    where what was learned cannot be loaded."""
+    certainty: float | None = None
+    """How probably all of that list is right, at least; None if it was not asked for, or the policy does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,69 +251,6 @@ class QueryDetail:
     holdout_today: Holdout | None = None
     """Of the day, in UTC."""
     freezing: Freezing | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """How the items of a query were grouped from a moment on."""
-
-    at: datetime
-    learned: int
-    """Impressions learned from until then."""
-    generation: int
-    frozen: bool
-    groups: list[dict[str, Any]]
-    """As in `QueryDetail.learned`."""
-    eliminated: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """How many impressions of a query had settled at a moment, and with how many clicks."""
-
-    at: datetime
-    settled: int
-    clicks: int
-
-
-@dataclass(frozen=True, slots=True)
-class PastImpression:
-    """A list that was shown."""
-
-    id: str
-    at: datetime
-    items: list[str]
-    clicked: list[str]
-    source: Source
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class ItemCount:
-    """How often an item was shown lately, and how often it was clicked then."""
-
-    item: str
-    impressions: int
-    clicks: int
-
-
-@dataclass(frozen=True, slots=True)
-class QueryHistory:
-    """How a query came to know what it knows."""
-
-    frames: list[Frame]
-    """One for each change, the last 200 at most."""
-    evidence: dict[str, dict[str, Any]]
-    """For each eliminated item what was known of it then: as in `QueryDetail.learned`, with `at` (milliseconds since
-    1970), `learned`, and `worse_than`: of how many other items the intervals lay above."""
-    points: list[Point]
-    """From the query's beginning on, closer together the later."""
-    impressions: list[PastImpression]
-    """The last ones, the latest first, if they are among the last of all queries."""
-    counted: int = 0
-    """How many settled impressions `counts` are of: the last 1,000 of the query, if they are among the last of all."""
-    counts: list[ItemCount] = field(default_factory=list)
-    """Every item that these showed, the one that was shown most often first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,11 @@ import json
 import math
 from collections import Counter
 from datetime import UTC, datetime
+from typing import get_args
 
+from clickbandit.errors import InputError
 from clickbandit.live.history import History
+from clickbandit.live.past import Frame, ItemCount, PastImpression, Point, QueryHistory
 from clickbandit.live.stores.contract import (
     DIVIDED,
     FINISHED,
@@ -17,17 +20,23 @@ from clickbandit.live.stores.contract import (
     ImpressionRow,
     QueryRow,
 )
-from clickbandit.live.stores.reading import ClickDelays
+from clickbandit.live.stores.reading import ClickDelays, Listing, Reader
 from clickbandit.live.values import (
     Delays,
-    Frame,
-    ItemCount,
-    PastImpression,
-    Point,
-    QueryHistory,
+    QueryPage,
     QuerySummary,
+    SortKey,
     State,
+    Unknown,
 )
+
+MAX_PAGE = 1000
+"""Queries on one page."""
+MAX_SCANNED = 20_000
+"""A query's last impressions are looked for among this many of all queries' last ones, and delays among this many
+events: there is no index for what only people look at."""
+_MAX_RECENT, _MAX_COUNTED = 12, 1_000
+"""Of a query's last impressions: how many are shown, and how many are counted by item."""
 
 
 def summary(row: QueryRow) -> QuerySummary:
@@ -53,6 +62,20 @@ def summary(row: QueryRow) -> QuerySummary:
     )
 
 
+def page(reader: Reader, listing: Listing) -> QueryPage:
+    """Some of the queries."""
+    if listing.sort not in get_args(SortKey):
+        raise InputError(f"sort must be {', '.join(get_args(SortKey))}, found {listing.sort!r}")
+    if listing.state not in (None, *get_args(State)):
+        raise InputError(f"state must be {', '.join(get_args(State))}, found {listing.state!r}")
+    if not 1 <= listing.limit <= MAX_PAGE or listing.offset < 0:
+        raise InputError(
+            f"a page has 1 to {MAX_PAGE:,} queries from 0 on, found {listing.limit} from {listing.offset}"
+        )
+    rows, total = reader.queries(listing)
+    return QueryPage([summary(row) for row in rows], total)
+
+
 def state(row: QueryRow) -> State:
     """How far a query is; `stores.sql.STATE` says the same in SQL."""
     if row.frozen is not None:
@@ -64,15 +87,20 @@ def state(row: QueryRow) -> State:
     return "splitting" if row.progress == DIVIDED else "exploring"
 
 
-def history(written: bytes | None, impressions: list[ImpressionRow], most: int) -> QueryHistory:
-    """A query's history; the last impressions are counted, and `most` of them shown."""
+def history(reader: Reader, query: str) -> QueryHistory:
+    """A query's history; the last impressions are counted, and some of them shown."""
+    found = reader.query(query)
+    if found is None:
+        raise Unknown(f"there is no query {query!r}")
+    row, written = found
+    impressions = reader.recent(row.id, MAX_SCANNED, _MAX_COUNTED)
     document = History(written)
     settled = [row for row in impressions if row.outcome == SETTLED]
     return QueryHistory(
         frames=[Frame(**{**frame, "at": time(frame["at"])}) for frame in document.frames],
         evidence=document.evidence,
         points=[Point(time(at), settled, clicks) for at, settled, clicks in document.points],
-        impressions=[_past(row) for row in impressions[:most]],
+        impressions=[_past(row) for row in impressions[:_MAX_RECENT]],
         counted=len(settled),
         counts=_counts(settled),
     )

@@ -14,6 +14,7 @@ import msgspec
 from clickbandit.errors import InputError
 from clickbandit.live.http import messages
 from clickbandit.live.http.voids import Voids
+from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import (
     Click,
     RankRequest,
@@ -29,11 +30,11 @@ from clickbandit.live.values import (
     MAX_NAME,
     Conflict,
     Event,
+    Include,
     LimitReached,
     Operations,
     Preview,
     QueryDetail,
-    QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
@@ -170,11 +171,16 @@ class Client:
         descending: bool = False,
         limit: int = 50,
         offset: int = 0,
+        include: Include | None = None,
     ) -> QueryPage:
-        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time."""
+        """The queries whose name contains `search`, in this state if there is one, sorted, some at a time.
+
+        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while.
+        """
         path = (
             f"/v1/queries?search={_quoted(search)}&sort={_quoted(sort)}&descending={str(descending).lower()}"
             f"&limit={limit}&offset={offset}{f'&state={_quoted(state)}' if state else ''}"
+            f"{f'&include={_quoted(include)}' if include else ''}"
         )
         return self._call("GET", path, QueryPage)
 

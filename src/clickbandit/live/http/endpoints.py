@@ -23,6 +23,7 @@ from clickbandit.live.http.messages import (
     Forgotten,
     Health,
     Latency,
+    ListingParameters,
     PreviewBody,
     QueriesParameters,
     RankAnswer,
@@ -38,11 +39,12 @@ from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
+from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import RankRequest, new_id
+from clickbandit.live.stores.reading import Listing
 from clickbandit.live.values import (
     Preview,
     QueryDetail,
-    QueryHistory,
     QueryPage,
     QuerySummary,
     Settlement,
@@ -142,13 +144,8 @@ class Api:
     @endpoint("GET", "/v1/queries")
     async def queries(self, parameters: QueriesParameters) -> QueryPage:
         """List the queries."""
-        return await self._page(parameters, flush=True)
-
-    async def _page(self, parameters: QueriesParameters, *, flush: bool) -> QueryPage:
-        given = {name: getattr(parameters, name) for name in QueriesParameters.__struct_fields__}
-        if parameters.state is msgspec.UNSET:
-            given["state"] = None
-        return await self.ranker.queries(**given, flush=flush)
+        include = None if parameters.include is msgspec.UNSET else parameters.include
+        return await self.ranker.listed(_listing(parameters), include)
 
     @endpoint("GET", "/v1/queries/{query}", 404)
     async def query(self, query: str) -> QueryDetail:
@@ -259,7 +256,7 @@ class Api:
                 async def overview() -> Any:
                     return {
                         "stats": (await self._workers()).in_stats(await self.ranker.stats(flush=False)),
-                        "page": await self._page(parameters, flush=False),
+                        "page": await self.ranker.listed(_listing(parameters), flush=False),
                     }
 
                 return overview
@@ -318,6 +315,11 @@ class Api:
 def _check_policy(policy: str | None) -> None:
     if policy is not None and ".py" in policy:
         raise InputError("policy must be one of the library over HTTP: a file is named by --policy alone")
+
+
+def _listing(parameters: ListingParameters) -> Listing:
+    given = {name: getattr(parameters, name) for name in ListingParameters.__struct_fields__}
+    return Listing(**(given if parameters.state is not msgspec.UNSET else {**given, "state": None}))
 
 
 def _operation(body: RankBody) -> RankRequest:

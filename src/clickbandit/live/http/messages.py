@@ -20,6 +20,7 @@ from clickbandit.live.values import (
     MAX_NAME,
     MAX_POSITIONS,
     EventVerdict,
+    Include,
     Operations,
     Shown,
     SortKey,
@@ -146,7 +147,7 @@ class PreviewBody(Struct, forbid_unknown_fields=True):
     policy: Annotated[str, Meta(description="Such as click-ts or toprank, with settings as name:key=value.")]
 
 
-class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):
+class ListingParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Which of the queries, and in which order."""
 
     search: Annotated[str, Meta(description="Only names that contain this.", pattern=r"^[^\u0000]*$")] = ""
@@ -155,6 +156,17 @@ class QueriesParameters(Struct, forbid_unknown_fields=True, frozen=True):
     descending: bool = False
     limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 50
     offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="How many to leave out before them.")] = 0
+
+
+class QueriesParameters(ListingParameters, forbid_unknown_fields=True, frozen=True):
+    """Which of the queries, in which order, and what to say of each."""
+
+    include: Annotated[
+        Include | UnsetType,
+        Meta(
+            description="best: the best list known of each, and how sure its policy is, which takes a while."
+        ),
+    ] = UNSET
 
 
 class ExportParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -172,7 +184,7 @@ class ExportParameters(Struct, forbid_unknown_fields=True, frozen=True):
     ] = "ndjson"
 
 
-class StreamParameters(QueriesParameters, forbid_unknown_fields=True, frozen=True):
+class StreamParameters(ListingParameters, forbid_unknown_fields=True, frozen=True):
     """What the page is looking at."""
 
     view: Annotated[
