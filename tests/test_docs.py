@@ -7,6 +7,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -20,16 +21,34 @@ from clickbandit.policies.base import policy_names
 from live.conftest import specialise_plainly
 
 PROJECT = Path(__file__).parents[1]
-README = (PROJECT / "README.md").read_text()
-FITTING = (PROJECT / "docs" / "fitting.md").read_text()
-REPRODUCING = (PROJECT / "docs" / "reproducing.md").read_text()
-CLUSTER = (PROJECT / "docs" / "cluster.md").read_text()
-LIVE = (PROJECT / "docs" / "live.md").read_text()
-WHICH = (PROJECT / "docs" / "which-policy.md").read_text()
+PAGES = {
+    path.name: path.read_text()
+    for folder in (".", "docs", "docs/decisions")  # the code on policies' pages is that of their files
+    for path in sorted((PROJECT / folder).glob("*.md"))
+}
+README, LIVE = PAGES["README.md"], PAGES["live.md"]
+BLOCK = re.compile(
+    r"^(?: *<!-- not run: (?P<why>.+) -->\n)? *```(?P<language>\w*)\n(?P<text>(?:.*\n)*?) *```$", re.M
+)
+RUN = {
+    "README.md": {"python": 2},
+    "audit.md": {"sh": 1, "python": 1},
+    "fitting.md": {"sh": 3, "python": 1, "py": 1},
+    "formats.md": {"json": 1},
+    "live.md": {"sh": 2, "python": 3, "json": 1},
+    "priors.md": {"python": 1, "sh": 2},
+    "reproducing.md": {"python": 1},
+}
+"""How many blocks of each page the tests below run, and those of log formats the one in Python that is no program."""
 
 
-def fenced(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
+def fenced(text: str, language: str, *, also_not_run: bool = False) -> list[str]:
+    """The blocks of a page that are in a language; those that say why they are not run only if asked for."""
+    return [
+        block["text"]
+        for block in BLOCK.finditer(text)
+        if block["language"] == language and (also_not_run or not block["why"])
+    ]
 
 
 @pytest.fixture
@@ -56,8 +75,17 @@ def program(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_every_block_is_run_or_says_why_not():
+    found = {
+        name: dict(Counter(block["language"] for block in BLOCK.finditer(text) if not block["why"]))
+        for name, text in PAGES.items()
+    }
+    assert {name: blocks for name, blocks in found.items() if blocks} == RUN
+    assert all(text.count("```") == 2 * len(BLOCK.findall(text)) for text in PAGES.values())
+
+
 def test_the_readme_starts_with_two_commands_that_need_no_set_up():
-    commands = fenced(README, "sh")[0].strip().splitlines()
+    commands = fenced(README, "sh", also_not_run=True)[0].strip().splitlines()
     assert len(commands) == 2
     assert all(command.startswith("python3 -m venv ") for command in commands)
 
@@ -75,22 +103,63 @@ def test_the_readmes_examples_run(program, tmp_path):
     assert "vega" in (tmp_path / "chart.html").read_text()
 
 
-def test_the_way_from_a_log_to_click_models(program, tmp_path):
-    """The first commands and the example of docs/fitting.md run as they stand."""
+@pytest.fixture
+def smaller(program):
+    """Runs the commands of a block, with fewer steps and sessions."""
+
+    def run(block: str) -> list[str]:
+        lines = [re.sub(r"\b1e[45]\b", "2e3", line) for line in block.strip().splitlines()]
+        return [program.command(line) for line in lines]
+
+    return run
+
+
+def test_the_way_from_a_log_to_click_models(program, smaller, tmp_path):
+    """What docs/fitting.md and docs/audit.md show runs as it stands, on the log that the first makes."""
     (tmp_path / "examples").symlink_to(PROJECT / "examples")
-    commands = fenced(FITTING, "sh")[0].strip().splitlines()
-    assert len(commands) == 3
-    *_, printed = (program.command(command.replace("1e5", "5e3")) for command in commands)
-    assert "fits best on 5,000 sessions" in printed
-    (code,) = fenced(FITTING, "python")
+    page = PAGES["fitting.md"]
+    first, saved, others = fenced(page, "sh")
+    *_, printed = smaller(first)
+    assert "fits best on 2,000 sessions" in printed
+    (code,) = fenced(page, "python")
     printed = program(code)
-    assert printed.startswith("5,000 sessions")
+    assert printed.startswith("2,000 sessions")
     assert printed.endswith("PBM\n")
+    for day in ("monday", "tuesday"):
+        (tmp_path / f"{day}.tsv.gz").symlink_to("log.tsv.gz")
+    (tmp_path / "queries.json").unlink()
+    assert "4,000 sessions" in smaller(saved)[-1]
+    smaller(others)
+    assert (tmp_path / "judgments.qrels").exists()
+    assert (tmp_path / "bias.svg").exists()
+    page = PAGES["audit.md"]
+    (command,), (code,) = fenced(page, "sh"), fenced(page, "python")
+    smaller(command)
+    assert (tmp_path / "audit.html").exists()
+    assert "Interval(" in program(code)
+
+
+def test_what_is_known_from_the_start(program, smaller, tmp_path):
+    """The example and the commands of docs/priors.md run as they stand."""
+    page = PAGES["priors.md"]
+    (tmp_path / "queries.json").symlink_to(PROJECT / "examples" / "queries.json")
+    (code,) = fenced(page, "python")
+    assert float(program(code)) < 100
+    for block in fenced(page, "sh"):
+        (printed,) = smaller(block.strip().replace("1e4", "20") + " --runs 1 --restart")
+        assert "click-ts" in printed
+
+
+def test_a_queries_file_by_example(tmp_path):
+    (text,) = fenced(PAGES["formats.md"], "json")
+    (tmp_path / "queries.json").write_text(text)
+    (query,) = load_queries(tmp_path / "queries.json")
+    assert set(query.models) == {"CM", "PBM"}
 
 
 def test_an_experiment_from_python(program, tmp_path):
     """The example of docs/reproducing.md runs as it stands."""
-    (code,) = fenced(REPRODUCING, "python")
+    (code,) = fenced(PAGES["reproducing.md"], "python")
     (tmp_path / "queries.json").write_text((PROJECT / "examples" / "queries.json").read_text())
     code = (
         code.replace("20_000", "500")
@@ -112,7 +181,7 @@ def test_the_service_by_example(tmp_path):
 
     As plain Python: so few lists need not wait for a compiler, and compiled services have tests of their own.
     """
-    serve, curls = fenced(LIVE, "sh")[:2]
+    serve, curls = fenced(LIVE, "sh")
     command = shlex.split(serve.splitlines()[1], comments=True)
     with subprocess.Popen(
         [sys.executable, "-m", *command, "--port", "0"],
@@ -166,8 +235,8 @@ def curl(line: str) -> str:
 
 COMMANDS = [
     line
-    for text in (README, FITTING, REPRODUCING, CLUSTER, LIVE, WHICH)
-    for block in fenced(text, "sh")
+    for text in PAGES.values()
+    for block in fenced(text, "sh", also_not_run=True)
     for line in block.splitlines()
     if line.startswith("clickbandit ")
 ]
