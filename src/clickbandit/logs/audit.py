@@ -6,8 +6,9 @@ draws of them. Since the list is chosen by the same estimates, it looks better t
 so they are (`posterior`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ DRAWS = 1000
 _HELD_OUT = 0.2  # of the sessions, by which the click model is chosen
 _WORTH = 1e-4  # clicks a list: what is less is no reason to move an item
 _ROUNDS = 200
+_CHOICES = 20
+"""Draws whose own best lists tell how much of a promised gain the choice of the list may have made up."""
 
 
 @dataclass(frozen=True)
@@ -268,9 +271,14 @@ class _Judge:
         expected = self._expected._replace(
             **{name: mean[rows] for name, mean in self._posterior.means.items()}
         )
-        better = climb(lambda lists: self._rewards(expected, lists), usual, len(rows))
-        gains = self._gains(rows, np.array([usual, better]))
+        better = climb(partial(self._rewards, expected), usual, len(rows))
+        drawn = self._drawn(rows)
+        gains = np.array([self._gain(law, usual, better) for law in drawn])
         gain = interval_of_draws(gains)
+        if better.tolist() != usual.tolist():
+            best = [climb(partial(self._rewards, law), better, len(rows)) for law in drawn[:_CHOICES]]
+            made_up = self._made_up_by_choice(expected, zip(drawn, best, strict=False), usual)
+            gain = gain._replace(low=gain.low - made_up / 2)
         grown = max(query.mean + gain.mean, 0) / query.mean
         to_prove = sessions_to_prove(gain.mean, (query.variance, query.variance * grown))
         items = self._counts.pairs["item"].take(rows).to_pylist()
@@ -294,14 +302,29 @@ class _Judge:
             to_prove / 2 * float(np.mean(np.abs(gains))) if np.isfinite(to_prove) else 0.0,
         )
 
-    def _gains(self, rows: IntArray, lists: IntArray) -> FloatArray:
-        """How much more the second of two lists earns than the first, by each draw."""
+    def _drawn(self, rows: IntArray) -> list[Any]:
+        """The parameters of a query's items, as they may be."""
         drawn = self._posterior.draws(rows, self._deviations, self._rng)
-        rewards = [
-            self._rewards(law._replace(**{name: values[i] for name, values in drawn.items()}), lists)
+        return [
+            law._replace(**{name: values[i] for name, values in drawn.items()})
             for i, law in enumerate(self._laws)
         ]
-        return np.array([after - before for before, after in rewards])
+
+    def _made_up_by_choice(
+        self, expected: Any, chosen: Iterable[tuple[Any, IntArray]], usual: IntArray
+    ) -> float:
+        """How much more than expected of it each draw promises for the list that it would choose, on average.
+
+        That is what estimates without a prior promise too much; a prior that is known takes all of it off already. Ours
+        is estimated, so the interval allows for half.
+        """
+        more = [self._gain(law, usual, best) - self._gain(expected, usual, best) for law, best in chosen]
+        return max(float(np.mean(more)), 0.0)
+
+    def _gain(self, params: Any, before: IntArray, after: IntArray) -> float:
+        """How much more one list earns than another."""
+        earned = self._rewards(params, np.array([before, after]))
+        return float(earned[1] - earned[0])
 
     def _rewards(self, params: Any, lists: IntArray) -> FloatArray:
         clicked, examined = np.empty(lists.shape), np.empty(lists.shape)
