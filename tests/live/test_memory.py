@@ -53,3 +53,15 @@ def test_a_state_that_is_too_large_is_not_begun(open_ranker):
     assert ranker.verify("hats")
     ranker.reset("shoes", policy="random")
     assert ranker.rank("shoes", items(200)).source == "policy"
+
+
+def test_what_is_said_of_items_counts(open_ranker):
+    """1,000 numbers of each query, and as many again where it teaches others: 1 MiB has room for some 16."""
+    ranker = open_ranker(policy="click-ts", memory=1)
+    learners = ranker._core._engine.learners
+    features = [[float(k + n) for k in range(100)] for n in range(10)]
+    for k in range(40):
+        ranker.rank(f"query {k}", items(10), features=features)
+        before = len(learners) * 1000 * 32
+        assert before < ranker.stats().learner_bytes <= 2**20
+    assert len(learners) < 30

@@ -144,7 +144,8 @@ def test_a_later_version_is_refused(url, sql):
         with psycopg.connect(url) as database:
             database.execute(later)
     with pytest.raises(
-        InputError, match=r"written by a later version of clickbandit: .* version 3, found 4: install"
+        InputError,
+        match=rf"later version of clickbandit: .* {migrations.VERSION}, found {migrations.VERSION + 1}: install",
     ):
         open_store(url)
 

@@ -106,6 +106,38 @@ def test_a_regression_that_fails_is_done_without_until_another_query_teaches(
     assert shared.by_features([[1.0]]) is not None
 
 
+def test_what_features_are_worth_is_not_computed_for_each_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor from more numbers than nobody has to wait for, but from the last queries that taught."""
+    added: list[int] = []
+    monkeypatch.setattr(Ridge, "add", lambda self, x, clicks, examined: added.append(len(x)))
+    monkeypatch.setattr(Ridge, "prior", lambda self, x: Prior([0.5] * len(x), [1.0] * len(x)))
+    shared = Shared(RankerSettings())
+    taught = Taught(Lesson([5.0] * 10, [20.0] * 10), True, Told(None, [[1.0] * 99] * 10))
+    fitted = []
+    for number in range(160):
+        shared.add(number, taught)
+        added.clear()
+        assert (shared.by_features([[1.0] * 99]) is None) == (number + 1 < MIN_LESSONS)
+        fitted.append(len(added))
+    assert sum(n > 0 for n in fitted[80:]) <= 80 / (80 / 16)
+    assert max(fitted) > 140
+    monkeypatch.setattr("clickbandit.live.shared._MAX_NUMBERS", 50_000)
+    for number in range(20):
+        shared.add(number, taught)
+    added.clear()
+    shared.by_features([[1.0] * 99])
+    assert sum(added) * 100 <= 50_000 < sum(added) * 100 + 2000
+
+
+def test_lessons_are_bounded_by_their_bytes() -> None:
+    shared = Shared(RankerSettings(), max_bytes=2**20)
+    taught = Taught(Lesson([1.0] * 10, [5.0] * 10), True, Told(None, [[1.0] * 100] * 10))
+    for k in range(200):
+        shared.add(k % 150, taught)
+        assert shared.n_bytes == taught.size * shared.view()["queries"] <= 2**20
+    assert 20 < shared.view()["queries"] < 40
+
+
 @only_sqlite
 class TestRanker:
     @pytest.fixture

@@ -131,7 +131,7 @@ class Batch(Transaction):
             user=request.user,
             share=share,
             unit=unit,
-            offer=self._offer(row, request.items, request.body),
+            offer=self._offer(row, request),
         )
         self.new.append(impression)
         self.impressions[impression.id] = impression

@@ -163,11 +163,12 @@ class Engine:
             except Exception:  # a mistake here must not leave everyone waiting for ever
                 log.exception("a batch failed for an unknown reason")
                 self._fail(operations, StoreError("the ranker failed"))
-            self._batch = (0.0, [])
             self._disowned.update(self._fresh.intersection(self._given_up))
             self._given_up.clear()
+            self._batch = (time.monotonic(), [])  # nobody waits for ever while it prunes either
             if self._down is None:
                 self._prune()
+            self._batch = (0.0, [])
 
     def _load(self) -> None:
         """What is to be known of a store when it is first there."""

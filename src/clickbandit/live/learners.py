@@ -34,17 +34,21 @@ class Learners:
         self.algorithms = algorithms
         self._max = settings.learners
         self._max_bytes = settings.memory * 2**20
-        self.shared = Shared(settings)
+        self.shared = Shared(settings, self._max_bytes // _SHARE)
         self._known: OrderedDict[int, Learner] = OrderedDict()
         self._bytes: dict[int, int] = {}
         self._offers: dict[int, int] = {}
         """When offers were last stored."""
-        self.n_bytes = 0
-        """About how many these take."""
+        self._n_bytes = 0
         self.n_loaded = 0
         """How many were read from the store."""
         self.n_damaged = 0
         """How many snapshots and logs were found damaged."""
+
+    @property
+    def n_bytes(self) -> int:
+        """About how many all these take, and what they taught."""
+        return self._n_bytes + self.shared.n_bytes
 
     def knows_offer(self, id: int, now: int) -> bool:
         """Whether an offer is stored, and was in use so short a time ago that it need not be said again."""
@@ -74,7 +78,7 @@ class Learners:
     def forget(self, query: int) -> None:
         """It may be half changed: it is to be made anew from the store."""
         self._known.pop(query, None)
-        self.n_bytes -= self._bytes.pop(query, 0)
+        self._n_bytes -= self._bytes.pop(query, 0)
 
     def clear(self) -> None:
         for query in list(self._known):
@@ -96,10 +100,10 @@ class Learners:
             learner = self._known.get(row.id)
             if learner is not None:
                 self._known.move_to_end(row.id)
-                size = learner.size + learner.names_size + _OVERHEAD
-                self.n_bytes += size - self._bytes.get(row.id, 0)
+                size = learner.size + learner.names_size + learner.told.size + _OVERHEAD
+                self._n_bytes += size - self._bytes.get(row.id, 0)
                 self._bytes[row.id] = size
-        while len(self._known) > self._max or self.n_bytes > self._max_bytes:
+        while self._known and (len(self._known) > self._max or self.n_bytes > self._max_bytes):
             self.forget(next(iter(self._known)))
 
     def at(self, row: QueryRow, pending: Iterable[bytes]) -> Learner:

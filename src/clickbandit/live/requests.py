@@ -53,7 +53,10 @@ class RankRequest(NamedTuple):
     """Whether the id was made up for this request, so that no impression can have it."""
     pinned: dict[str, int]
     excluded: frozenset[str]
+    offer: bytes
+    """A digest of the query and its items, which many requests have in common."""
     body: bytes
+    """A digest of all that another one with the same id must say too."""
     user: str | None = None
     told: Told = Told()
 
@@ -157,9 +160,11 @@ def rank_request(
         _explain(items)
     pins = dict(pinned) if pinned else {}
     left_out = frozenset(excluded) if excluded else frozenset[str]()
+    offer = body = blake2b(encoded, digest_size=16).digest()
     if pins or left_out:
         _check_rules(items, pins, left_out)
         encoded += b"\0\0" + json.dumps([sorted(pins.items()), sorted(left_out)]).encode()
+        body = blake2b(encoded, digest_size=16).digest()
     return RankRequest(
         query,
         tuple(items),
@@ -168,7 +173,8 @@ def rank_request(
         id is None,
         pins,
         left_out,
-        blake2b(encoded, digest_size=16).digest(),
+        offer,
+        body,
     )
 
 

@@ -15,7 +15,7 @@ from clickbandit.errors import InputError
 from clickbandit.features import Ridge
 from clickbandit.live.algorithm import Algorithm
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.told import MAX_FEATURE, Told
+from clickbandit.live.told import MAX_FEATURE, NUMBER_BYTES, Told
 from clickbandit.priors import (
     Curve,
     Lesson,
@@ -31,6 +31,10 @@ MAX_LESSONS = 500
 """Queries that are learned from, those that changed last."""
 MIN_LESSONS = 8
 """So many must teach before a curve or a calibration is taken for more than what one would guess."""
+_REFIT = 16
+"""What features are worth is computed anew once this part of the lessons are new ones."""
+_MAX_NUMBERS = 500_000
+"""Features that are computed with, of the lessons that came last: nobody waits long for it."""
 NO_STRENGTH = 1e-6
 """Of an item of which a file says nothing."""
 REFRESH = 60_000
@@ -46,6 +50,13 @@ class Taught(NamedTuple):
     in_order: bool
     """Whether its items are still those that were given, in that order."""
     told: Told = Told()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        lesson = self.lesson
+        rows = (lesson.clicks, lesson.examined, *lesson.log_examination, *lesson.precision)
+        return self.told.size + NUMBER_BYTES * sum(map(len, rows)) + 1000
 
     def to_bytes(self) -> bytes:
         lesson = _rounded(self.lesson._asdict())
@@ -74,25 +85,30 @@ def _rounded(value: Any) -> Any:
 class Shared:
     """What is known of the page, from the lessons of all queries."""
 
-    def __init__(self, settings: RankerSettings) -> None:
+    def __init__(self, settings: RankerSettings, max_bytes: int = 2**26) -> None:
         self._settings = settings
+        self._max_bytes = max_bytes
         self._lessons: OrderedDict[int, Taught] = OrderedDict()
+        self.n_bytes = 0
+        """About how many these take."""
+        self._n_added = 0
         self._read_at: int | None = None
         self._known: tuple[Any, ...] | None = None
         """Curve, examination and calibration, until another lesson comes."""
-        self._ridges: dict[int, Ridge | None] = {}
-        """By the number of features: what they are worth, until another lesson comes."""
+        self._ridges: dict[int, tuple[int, Ridge | None]] = {}
+        """By the number of features: what they are worth, and after how many more lessons that is to be looked at."""
         self._fitted: dict[str, Query] = {}
         if settings.prior not in ("none", "given-order", "scores"):
             self._fitted = {query.query: query for query in load_queries(settings.prior)}
 
     def add(self, query: int, taught: Taught) -> None:
+        before = self._lessons.pop(query, None)
         self._lessons[query] = taught
-        self._lessons.move_to_end(query)
-        while len(self._lessons) > MAX_LESSONS:
-            self._lessons.popitem(last=False)
+        self.n_bytes += taught.size - (0 if before is None else before.size)
+        while len(self._lessons) > MAX_LESSONS or (self.n_bytes > self._max_bytes and len(self._lessons) > 1):
+            self.n_bytes -= self._lessons.popitem(last=False)[1].size
         self._known = None
-        self._ridges = {}
+        self._n_added += 1
 
     def is_stale(self, now: int) -> bool:
         return self._read_at is None or not 0 <= now - self._read_at < REFRESH
@@ -138,31 +154,33 @@ class Shared:
         n_features = len(features[0])
         try:
             with np.errstate(over="raise", invalid="raise", divide="raise"):
-                if n_features not in self._ridges:
-                    self._ridges[n_features] = self._ridge(n_features)
-                ridge = self._ridges[n_features]
+                again, ridge = self._ridges.get(n_features, (0, None))
+                if self._n_added >= again:
+                    ridge = self._ridge(n_features)
+                    again = self._n_added + 1 + len(self._lessons) // _REFIT
+                    self._ridges[n_features] = again, ridge
                 return None if ridge is None else ridge.prior(_with_one(features))
         except (np.linalg.LinAlgError, FloatingPointError, InputError):
             log.exception("nothing can be learned from %d features, until another query teaches", n_features)
-            self._ridges[n_features] = None
+            self._ridges[n_features] = self._n_added + 1, None
             return None
 
     def _ridge(self, n_features: int) -> Ridge | None:
         """From the lessons of queries with so many features, if there are enough of them."""
-        lessons = [
-            (rows, one.lesson)
-            for one in self._lessons.values()
-            if (rows := one.told.features or ())
-            and len(rows) == len(one.lesson.clicks)
-            and len(rows[0]) == n_features
-            and all(abs(value) <= MAX_FEATURE for row in rows for value in row)  # stores of before have any
-        ]
-        if len(lessons) < MIN_LESSONS:
-            return None
-        ridge = Ridge(n_features + 1)
-        for rows, lesson in lessons:
-            ridge.add(_with_one(rows), lesson.clicks, lesson.examined)
-        return ridge
+        ridge, found, numbers = Ridge(n_features + 1), 0, 0
+        for one in reversed(self._lessons.values()):
+            rows, lesson = one.told.features or (), one.lesson
+            if not rows or len(rows) != len(lesson.clicks) or len(rows[0]) != n_features:
+                continue
+            x = _with_one(rows)
+            if np.abs(x).max() > MAX_FEATURE:  # stores of before have any
+                continue
+            found += 1
+            numbers += x.size
+            if numbers > _MAX_NUMBERS and found > MIN_LESSONS:
+                break
+            ridge.add(x, lesson.clicks, lesson.examined)
+        return ridge if found >= MIN_LESSONS else None
 
     def attraction(self, place: int) -> float:
         """What is expected of the item at a place, from 0, of the given order."""
@@ -255,9 +273,9 @@ class Shared:
         return told
 
 
-def _with_one(features: Sequence[Sequence[float]]) -> list[list[float]]:
+def _with_one(features: Sequence[Sequence[float]]) -> Any:
     """Each row with a 1 in front, so that what all items have in common is learned too."""
-    return [[1.0, *row] for row in features]
+    return np.insert(np.array(features, float), 0, 1.0, axis=1)
 
 
 def as_record(prior: Prior) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from clickbandit.errors import InputError
 from clickbandit.live.values import MAX_FEATURES
 
+NUMBER_BYTES = 32
+"""That a number in a list takes."""
 MAX_FEATURE = 1e15
 """Times in milliseconds are less; the squares of numbers far beyond are none that can be computed with."""
 
@@ -18,6 +20,12 @@ class Told(NamedTuple):
     """What the page's own ranking is by."""
     features: Sequence[Sequence[float]] | None = None
     """A row of numbers that mean the same for all queries: the item's features, and the context of the request."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        rows = self.features or ()
+        return NUMBER_BYTES * (len(self.scores or ()) + len(rows) * (len(rows[0]) if rows else 0))
 
     def given(self) -> dict[str, Any]:
         """What there is of it, by name."""

@@ -15,6 +15,7 @@ from clickbandit.live.history import History, Look
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.records import Damaged, Items, Start
+from clickbandit.live.requests import RankRequest
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import MAX_LESSONS, Taught, as_record
 from clickbandit.live.stores.contract import (
@@ -228,16 +229,16 @@ class Transaction:
             row.learned = row.idle = 0
             row.generation = learner.generation
 
-    def _offer(self, row: QueryRow, items: Sequence[str], request: bytes) -> int:
-        """What a list is chosen from: its id, which a digest of the request decides, and what is to be stored once."""
+    def _offer(self, row: QueryRow, request: RankRequest) -> int:
+        """What a list is chosen from: its id, whatever else the request says, and what is to be stored once."""
         settings = f"{row.id}\0{row.policy}\0{row.positions}\0{row.horizon}\0{self.settings.seed}"
-        digest = blake2b(request + settings.encode(), digest_size=8, person=b"offer").digest()
+        digest = blake2b(request.offer + settings.encode(), digest_size=8, person=b"offer").digest()
         id = int.from_bytes(digest, "little", signed=True)
         if id not in self._offers and not self.learners.knows_offer(id, self.now):
             self._offers[id] = OfferRow(
                 id,
                 row.id,
-                json.dumps(items, ensure_ascii=False),
+                json.dumps(request.items, ensure_ascii=False),
                 row.policy,
                 row.positions,
                 row.horizon,

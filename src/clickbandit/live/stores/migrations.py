@@ -5,7 +5,7 @@ Where workers of the version before can go on while others are replaced, every s
 
 from clickbandit.errors import InputError
 
-VERSION = 3
+VERSION = 4
 """Of the tables."""
 _TYPES = {
     "sqlite": {
@@ -38,6 +38,7 @@ _TABLES = (
 )""",
     "create index of_query on offers (query)",
 )
+_IN_USE = "create index in_use on offers (at)"
 _FORMER = tuple(f"{arm}{sum_}" for arm in ("treated", "held_out") for sum_ in ("", "_clicks", "_squares"))
 """Of queries: all that was compared, whatever the share, as sums of their own."""
 STEPS: dict[int, tuple[str, ...]] = {
@@ -69,6 +70,7 @@ STEPS: dict[int, tuple[str, ...]] = {
             for arm, held_out in (("treated", "{false}"), ("held_out", "{true}"))
         ),
     ),
+    3: (_IN_USE,),
 }
 """By the version that they start from."""
 _OWN: dict[tuple[str, int], tuple[str, ...]] = {
@@ -82,13 +84,15 @@ _OWN: dict[tuple[str, int], tuple[str, ...]] = {
         "create sequence marks",
         "select nextval('marks')",
     ),
+    ("sqlite", 3): (),
+    ("postgresql", 3): (),
 }
 """By the database too."""
 
 
 def own_tables(database: str) -> str:
     """The statements that make the tables that the version before did not have."""
-    return "".join(f"{step};\n" for step in _filled(_TABLES, database))
+    return "".join(f"{step};\n" for step in _filled((*_TABLES, _IN_USE), database))
 
 
 def steps(store: str, version: int | None, database: str) -> list[str]:

@@ -196,7 +196,7 @@ class SqlStore(ABC):
             gone += run(f"delete from events where number in ({oldest}) and at < ?", (limit, before))
             unused = "select id from offers where at < ? limit ?"
             gone += run(f"delete from offers where id in ({unused})", (before - 2 * DAY, limit))
-            some = "select number from comparisons where length > 0 and start < ? limit ?"
+            some = f"select number from comparisons where length in ({DAY}, {WEEK}) and start < ? limit ?"
             gone += run(f"delete from comparisons where number in ({some})", (before - WEEK, limit))
             # once a snapshot is that old its query's log starts from it
             old = database.rows(

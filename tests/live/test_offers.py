@@ -1,0 +1,81 @@
+"""What lists are chosen from is stored once, whatever else requests say, and goes when nobody was shown it for long."""
+
+import itertools
+import sqlite3
+import threading
+import time
+
+from clickbandit.live import Ranker
+from clickbandit.live import engine as engine_module
+from clickbandit.live.stores.contract import DAY, WEEK, Changes, ComparisonRow, OfferRow
+from clickbandit.live.stores.sqlite import SqliteStore
+
+ITEMS = list("ABCDEF")
+
+
+def test_the_same_items_are_stored_once(open_ranker, sql):
+    """Whatever is said of them, and whichever of them may not be shown."""
+    ranker = open_ranker()
+    shown = [ranker.rank("shoes", ITEMS, context=[float(n)], features=[[n]] * 6) for n in range(3)]
+    shown += [ranker.rank("shoes", ITEMS), ranker.rank("shoes", ITEMS, excluded=["A"], pinned={"B": 2})]
+    shown.append(ranker.rank("shoes", ITEMS, scores=[6, 5, 4, 3, 2, 1]))
+    assert all(one.source in ("policy", "rules") for one in shown)
+    chosen_from = sql("select offers.items from impressions join offers on offers.id = offer")
+    assert chosen_from == [('["A", "B", "C", "D", "E", "F"]',)] * 6
+    assert sql("select count(*) from offers") == [(1,)]
+    ranker.rank("shoes", ITEMS[::-1])
+    ranker.rank("hats", ITEMS)
+    assert sql("select count(*) from offers") == [(3,)]
+
+
+def steps_to_prune(store):
+    """How much SQLite has to do to find that nothing is old."""
+    steps = itertools.count()
+    connection = store.database._connection
+    connection.set_progress_handler(lambda: next(steps) and None, 10)
+    assert store.prune(10 * WEEK, 1000) == 0
+    connection.set_progress_handler(None, 0)
+    return next(steps)
+
+
+def test_what_is_in_use_is_not_looked_at_to_find_what_is_not(folder):
+    store = SqliteStore(folder / "clicks.db")
+    few = steps_to_prune(store)
+    now = 10 * WEEK
+    store.begin()
+    offers = [OfferRow(n, 1, "[]", "random", 3, 100, 0, now) for n in range(2000)]
+    compared = [
+        ComparisonRow(1, length, now, 0.1, False, True, f"user {n}", 1, 0, 0)
+        for length in (DAY, WEEK, 0)
+        for n in range(700)
+    ]
+    store.save(Changes(offers=offers, comparisons=compared))
+    store.commit()
+    assert steps_to_prune(store) < few + 50
+    store.close()
+
+
+def test_nobody_waits_for_pruning(folder, clock, caplog, monkeypatch):
+    """Lists are made without a store that does not answer, whatever it was asked."""
+    caplog.set_level("CRITICAL", "clickbandit.live")
+    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
+    store = SqliteStore(folder / "clicks.db")
+    asked, gate = threading.Event(), threading.Event()
+    with Ranker(store, policy="random", positions=3, clock=clock, patience=0.2) as ranker:
+        prune = store.prune
+
+        def slow_prune(*given):
+            asked.set()
+            gate.wait(5)
+            return prune(*given)
+
+        store.prune = slow_prune
+        asked.wait()
+        started = time.monotonic()
+        assert ranker.rank("shoes", ITEMS).source == "fallback"
+        assert time.monotonic() - started < 2
+        gate.set()
+        while ranker.rank("shoes", ITEMS).source == "fallback":
+            time.sleep(0.01)
+    with sqlite3.connect(folder / "clicks.db") as file:
+        assert file.execute("select count(*) from impressions").fetchone() == (1,)
