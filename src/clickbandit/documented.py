@@ -41,7 +41,7 @@ class Documentation:
         self._text = text
 
     def __get__(self, _: Any, kind: type) -> str:
-        if "__dataclass_fields__" not in vars(kind):  # the class is being made
+        if "__match_args__" not in vars(kind):  # `dataclass` asks before it is done with the class
             return self._text
         explained = field_docs(kind)
         settings = [field.name for field in fields(kind) if field.name in explained]

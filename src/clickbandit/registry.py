@@ -25,9 +25,9 @@ class Registry(Generic[T]):
     """The classes derived from `base` that the modules of a package define, and those that entry points name.
 
     A class is called by its own `key`, or as `spell` makes of its module's name. Not registered are classes with an
-    empty key, abstract ones, and those of `base`'s own module. All modules are imported when a name is first asked
-    for, unless `one_each` says that each module has one class of its name but for private ones and `base`'s: then only
-    those that are asked for. The group of entry points is the package's name unless given.
+    empty key, abstract ones, and those of `base`'s own module. All modules are imported when all names are asked for or
+    one that is no module's, unless `one_each` says that each module has one class of its name but for private ones and
+    `base`'s: then only those that are asked for. The group of entry points is the package's name unless given.
     """
 
     def __init__(
@@ -56,6 +56,10 @@ class Registry(Generic[T]):
         if self._one_each and name in self._modules:
             (kind,) = self._classes(self._module(self._modules[name]))
             return kind
+        if not self._one_each and name in self._modules:
+            for kind in self._classes(self._module(self._modules[name])):
+                if self.name_of(kind) == name:
+                    return kind
         if not self._one_each and name in self._built_in:
             return self._built_in[name]
         if name in self._entry_points:
@@ -82,7 +86,7 @@ class Registry(Generic[T]):
 
     @cached_property
     def _modules(self) -> dict[str, str]:
-        """The modules of the package that have a class each, by its name."""
+        """The modules of the package that may have a class of their name, by it."""
         names = [module.name for module in pkgutil.iter_modules(self._package.__path__)]
         return {
             self._spell(name): name
