@@ -1,4 +1,6 @@
-"""Where machine code is kept from one start to the next: `$CLICKBANDIT_CACHE`, or `clickbandit` in the user's cache."""
+"""Where machine code is kept from one start to the next: `$CLICKBANDIT_CACHE`, or `clickbandit` in the user's cache.
+
+A wheel may bring some, in a folder of the same form (see `clickbandit.prebuild`)."""
 
 import os
 import shutil
@@ -7,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PREBUILT = Path(__file__).parents[1] / "prebuilt"
+"""What the wheel brought, for any processor of its kind; only read."""
 _KEEP_UNUSED = 30 * 24 * 3600  # seconds after which code that nobody used is thrown away
 
 
@@ -32,8 +36,11 @@ def folder(name: str) -> Path:
 
 def remembered(question: str, answer: Callable[[], bool]) -> bool:
     """A yes to a question about this Python, asked once; a no is asked again at every start."""
+    python = f"python-{sys.version_info.major}.{sys.version_info.minor}"
+    if (PREBUILT / python / question).exists():
+        return True
     try:
-        mark = folder(f"python-{sys.version_info.major}.{sys.version_info.minor}") / question
+        mark = folder(python) / question
     except OSError:
         return answer()
     if mark.exists():

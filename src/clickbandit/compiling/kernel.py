@@ -36,6 +36,7 @@ def _probe() -> bool:
     """Whether numba still takes the options that it does not promise: tried on one function, compiled and called."""
     try:
         from clickbandit.compiling.compiler import Compiler
+        from clickbandit.compiling.machine_code import rebuild, reduce
 
         def third(values: FloatArray, i: int) -> float:
             return float(values[i + 1])
@@ -43,7 +44,9 @@ def _probe() -> bool:
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
         outer = numba.njit(**options)(lambda values, i: inner(values, i))
-        return bool(outer(np.array([1.0, 2.0, 3.0]), 1) == 3.0)
+        right = bool(outer(np.array([1.0, 2.0, 3.0]), 1) == 3.0)
+        (compiled,) = outer.overloads.values()
+        return right and rebuild(outer.targetctx, reduce(compiled)).signature == compiled.signature
     except Exception:  # whatever another version of numba does
         return False
 
@@ -106,10 +109,9 @@ def slow_path(function: Function) -> Function:
 
 
 def entry_point(function: Function) -> Function:
-    """Compile a function that Python calls: cached beside its module unless that has no file, and without the GIL,
+    """Compile a function that Python calls: its machine code is kept, unless it has no file, and runs without the GIL,
     so that runs share the machine's cores."""
-    cached = os.path.exists(function.__code__.co_filename)
-    return cast(Function, numba.njit(**_OPTIONS, cache=cached, nogil=True)(function))
+    return cast(Function, _keep(numba.njit(**_OPTIONS, nogil=True)(function)))
 
 
 def counted_entry_point(function: Function) -> Function:
@@ -117,9 +119,19 @@ def counted_entry_point(function: Function) -> Function:
 
     It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
     """
-    cached = os.path.exists(function.__code__.co_filename)
     options = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
-    return cast(Function, numba.njit(**options, cache=cached, nogil=True)(function))
+    return cast(Function, _keep(numba.njit(**options, nogil=True)(function)))
+
+
+def _keep(compiled: Any) -> Any:
+    if is_compiled(compiled) and os.path.exists(compiled.py_func.__code__.co_filename):
+        if _OWN_OPTIONS:
+            from clickbandit.compiling.machine_code import MachineCode
+
+            compiled._cache = MachineCode(compiled)
+        else:
+            compiled.enable_caching()
+    return compiled
 
 
 # --- and back -----------------------------------------------------------------------------------------------

@@ -10,31 +10,24 @@ becoming imports of the functions and values at hand, and is imported from a cac
 of all code that it comes to run, so edited code is never run as it was before, and an edit elsewhere costs nothing.
 """
 
-import hashlib
-import importlib
 import importlib.util
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
-import numba
-import numpy as np
-
-from clickbandit.compiling.folder import folder
-from clickbandit.compiling.kernel import interpreted, is_compiled
-
-Part = Mapping[str, Any]
-"""What marked lines are replaced by: a function for each imported name, a flag for each constant, in lower case."""
+from clickbandit.compiling.digest import Part, digest_template
+from clickbandit.compiling.folder import PREBUILT, folder
+from clickbandit.compiling.kernel import interpreted
+from clickbandit.compiling.machine_code import DIGEST
 
 _MARKED = re.compile(r"^(from \S+ import (?P<names>.*?)|(?P<flag>\w+) = \w+) +# (?P<part>\w+)$", flags=re.M)
 _GENERATED = "clickbandit_"
-_LIBRARIES = {"numpy", "numba", "math", "builtins"}
 _made: dict[tuple[Any, ...], tuple[ModuleType, Any]] = {}
 
 
@@ -76,7 +69,8 @@ def _make(
         homes = dict.fromkeys(_home(chosen[_names(found)[0]]) for found in marked if found["names"])
         stem = "__".join([template.rpartition(".")[2], *(_short(home) for home in homes if home)])
         try:
-            return _import_cached(specialised, stem, _digest(template, specialised, chosen, sources))
+            digest = digest_template(template, specialised, chosen, sources)
+            return _import_cached(specialised, stem, digest)
         except OSError:  # no folder to write to: compile anew each time
             pass
     for found in marked:
@@ -141,11 +135,13 @@ def _in_memory(template: str, text: str, chosen: Part, compiled: bool) -> Module
 
 
 def _import_cached(text: str, stem: str, digest: str) -> ModuleType:
-    path = (folder(digest) / f"{stem}.py").resolve()
     name = f"{_GENERATED}{digest}_{stem}"
     if name in sys.modules:
         return sys.modules[name]
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    path = PREBUILT / digest / f"{stem}.py"
+    if not _is_there(path, text):
+        path = (folder(digest) / path.name).resolve()
+    if not _is_there(path, text):
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -155,115 +151,10 @@ def _import_cached(text: str, stem: str, digest: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # numba looks there when it loads the machine code
+    vars(module)[DIGEST] = digest
     spec.loader.exec_module(module)
     return module
 
 
-# --- what machine code is made of ---------------------------------------------------------------------------
-
-
-def _digest(template: str, text: str, chosen: Part, sources: Iterable[Any]) -> str:
-    """A hash of the specialised text and of all code and numbers that come to be machine code.
-
-    These are kernels, the numbers that they use, and the fields of the tuples that they are given; nothing else, for
-    the same code must have the same hash in every process and every folder.
-    """
-    digest = hashlib.sha256(_toolchain())
-    digest.update(text.encode())
-    own = importlib.import_module(template)
-    kernels = [value for name, value in vars(own).items() if name not in chosen and _is_own(value, template)]
-    for ingredient in _ingredients([*chosen.values(), *sources, *kernels], template, chosen, {}):
-        digest.update(ingredient + b"\0")
-    for fields in sorted(fields for source in sources for fields in _tuples(source, set())):
-        digest.update(fields.encode())
-    return digest.hexdigest()[:20]
-
-
-@cache
-def _toolchain() -> bytes:
-    checks = os.environ.get("NUMBA_BOUNDSCHECK", "")
-    digest = hashlib.sha256(f"{sys.version} {np.__version__} {numba.__version__} {checks}".encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.digest()
-
-
-def _is_own(value: Any, module: str) -> bool:
-    return is_compiled(value) and value.py_func.__module__ == module
-
-
-def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
-    """Code and numbers of kernels, and of all that they use; the template uses what was chosen for it.
-
-    `seen` numbers the kernels on the way, so that one that comes again is told from another.
-    """
-    for value in values:
-        if isinstance(value, (bool, int, float, str)):
-            yield repr(value).encode()
-        elif isinstance(value, np.ndarray):
-            yield value.tobytes()
-        elif id(value) in seen:
-            yield f"#{seen[id(value)]}".encode()
-        elif _is_tuple_type(value):
-            yield _fields(value).encode()
-        elif isinstance(value, tuple):
-            yield from _ingredients(value, template, chosen, seen)
-        elif is_compiled(value):
-            seen[id(value)] = len(seen)
-            yield from _kernel(value, template, chosen, seen)
-
-
-def _kernel(value: Any, template: str, chosen: Part, seen: dict[int, int]) -> Iterator[bytes]:
-    yield repr(sorted(value.targetoptions.items(), key=lambda option: option[0])).encode()
-    function = value.py_func
-    yield from _code(function.__code__)
-    scope = {**function.__globals__, **(chosen if function.__module__ == template else {})}
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    used = [*_used(function.__code__, scope), *cells, *(function.__defaults__ or ())]
-    yield from _ingredients(used, template, chosen, seen)
-
-
-def _code(code: CodeType) -> Iterator[bytes]:
-    yield code.co_code
-    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code(constant)
-        else:
-            yield repr(constant).encode()
-
-
-def _used(code: CodeType, scope: Mapping[str, Any]) -> list[Any]:
-    """What a function may use of its globals, also as `module.name`."""
-    used = [scope[name] for name in code.co_names if name in scope]
-    modules = [module for module in used if isinstance(module, ModuleType) and not _is_library(module)]
-    used += [getattr(module, name) for module in modules for name in code.co_names if hasattr(module, name)]
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            used += _used(constant, scope)
-    return used
-
-
-def _is_library(module: ModuleType) -> bool:
-    return module.__name__.partition(".")[0] in _LIBRARIES
-
-
-def _tuples(function: Any, seen: set[Any]) -> Iterator[str]:
-    """The fields of the tuples that a plain function, such as `init`, may make with the functions of its package."""
-    if not isinstance(function, FunctionType) or function in seen:
-        return
-    seen.add(function)
-    package = function.__module__.partition(".")[0]
-    for value in _used(function.__code__, function.__globals__):
-        if _is_tuple_type(value):
-            yield _fields(value)
-        elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] == package:
-            yield from _tuples(value, seen)
-
-
-def _is_tuple_type(value: Any) -> bool:
-    return isinstance(value, type) and hasattr(value, "_fields")
-
-
-def _fields(kind: Any) -> str:
-    return f"{kind.__qualname__} {kind._fields}"
+def _is_there(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
