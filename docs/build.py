@@ -44,6 +44,7 @@ from clickbandit.report.standings import Place, standings
 from clickbandit.report.statistics import distinguishable
 from clickbandit.report.styles import policy_name
 from clickbandit.report.tables import TAIL_NAME, span
+from clickbandit.simulation.outcome import LOSING
 
 DOCS = PROJECT / "docs"
 PAGES = DOCS / "policies"
@@ -139,14 +140,21 @@ def measured(name: str, results: Results) -> str:
         table.append(f"| {' | '.join(cells)} |")
     title = policy_class(name).title
     grey = ", ".join(policy_class(one).title for one in REFERENCES if one != name)
-    about = (
-        f"Regret on the three queries of `examples/queries.json`: {POSITIONS} of 10 items are shown, {STEPS:,} steps, "
-        f"{ENVIRONMENTS[STILL][1]} runs, against {AGAINST['clicks']}. In grey, from the top: {grey}. A run ends near "
-        "the best list if it loses at most 1% of the best reward in its last hundredth. The last columns are the "
-        f"regret where {legend()}. [Which "
-        "policy should I use?](../which-policy.md#what-we-measured) compares all policies."
-    )
-    return "\n".join([f"![Regret of {title} over time](figures/{name}.svg)", "", about, "", *table])
+    about = [
+        f"Regret against {AGAINST['clicks']}, on the three queries of `examples/queries.json`: {POSITIONS} of 10 items "
+        f"are shown, {STEPS:,} steps, {ENVIRONMENTS[STILL][1]} runs. The grey lines are, from the top, {grey}. [Which "
+        "policy should I use?](../which-policy.md#what-we-measured) compares all policies.",
+        "",
+        *(
+            [
+                f"- *losing*: the share of runs that lose more than {LOSING:g} a step in the last tenth of their steps"
+            ]
+            * tails
+        ),
+        "- *near the best list*: the share of runs that lose at most 1% of the best reward in their last hundredth",
+        *(f"- *{name}*: the regret where {ENVIRONMENTS[name][0]}" for name in others),
+    ]
+    return "\n".join([f"![Regret of {title} over time](figures/{name}.svg)", "", *about, "", *table])
 
 
 def legend() -> str:

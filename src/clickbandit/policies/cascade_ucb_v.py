@@ -78,7 +78,7 @@ def describe(state: State) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CascadeUCBV(CascadingPolicy):
-    """Cascading bandits with bounds that know the variance.
+    """Cascading bandits with bounds that adapt to the variance.
 
     >>> str(CascadeUCBV(feedback="last"))
     'cascade-ucb-v:feedback=last'

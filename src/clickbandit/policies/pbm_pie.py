@@ -7,8 +7,8 @@ of the last item. Exploring costs least there, and the regret is asymptotically 
 O(log T) with the constant of the lower bound. In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), Algorithm 1. They number
-positions by decreasing examination; with any other order "the last position" is the one that users examine least (see
-`pbm`). Where the counts contradict the examination so much that no attraction is likely, the bound is the likeliest.
+positions by decreasing examination; with any other order "the last position" is the one that users examine least.
+Where the counts contradict the examination so much that no attraction is likely, the bound is the likeliest one.
 
 Draws of `rank`: none in the first L steps, which show the items in turn: step t has item t + k (mod L) at position k.
 Later, only if there are candidates: whether to try one (a number below 1/2), then which, by item number.

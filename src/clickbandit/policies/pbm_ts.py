@@ -6,7 +6,7 @@ by the chance of its draws alone; in experiments it is near the best, with a pro
 In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
-by decreasing examination; any other order is only another numbering (see `pbm`).
+by decreasing examination; any other order is only another numbering.
 
 The density of an item's attraction q is proportional to the product of q^S_k (1 - kappa_k q)^(N_k - S_k) over the
 positions k. It is drawn by rejection: from the factor of the position m that showed the item most often, which is that

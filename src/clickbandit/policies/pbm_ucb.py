@@ -7,7 +7,7 @@ users examine most. Its regret is O(log T), though not the least possible: Hoeff
 are hardly ever clicked. In other click models it has no guarantee.
 
 Lagrée, Vernade, Cappé: Multiple-Play Bandits in the Position-Based Model (NIPS 2016), section 5. They number positions
-by decreasing examination; any other order is only another numbering (see `pbm`).
+by decreasing examination; any other order is only another numbering.
 
 Draws of `rank`: where items have the same bound (those not seen yet have), a shuffle of those, as in `break_ties`.
 """
