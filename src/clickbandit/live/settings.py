@@ -63,7 +63,7 @@ class RankerSettings:
         ),
     )
     prior_strength: float = field(
-        default=STRENGTH, metadata=about("How many examinations of an item that is worth.")
+        default=STRENGTH, metadata=about("How many examinations of an item the prior is worth.")
     )
     max_loss: float = field(
         default=0.0,
@@ -85,7 +85,7 @@ class RankerSettings:
     holdout_by: str = field(
         default="impression",
         metadata=about(
-            "What is held out and compared: impression, or user, so that who is named in requests sees one side alone.",
+            "What is held out and compared: impression; or user, so that each user named in requests sees one side only.",
             metavar="UNIT",
         ),
     )
@@ -111,7 +111,7 @@ class RankerSettings:
         metadata=about("How long a list may wait for the store before the given order is served.", TIME),
     )
     grace: int = field(
-        default=10, metadata=about("Requests in a row that leave an item out before it is taken for removed.")
+        default=10, metadata=about("Requests in a row that leave an item out before it counts as removed.")
     )
     propensity_draws: int = field(
         default=0,
@@ -122,9 +122,9 @@ class RankerSettings:
     seed: int = field(default=0, metadata=about("Another seed shows other lists."))
     learners: int = field(default=10_000, metadata=about("Queries that are kept in memory."))
     memory: int = field(
-        default=512, metadata=about("MiB of these queries' states; one that takes an eighth is not learned.")
+        default=512, metadata=about("MiB for the states of these queries; a query that would take an eighth of it is not learned.")
     )
-    max_queries: int = field(default=1_000_000, metadata=about("Queries that there may be."))
+    max_queries: int = field(default=1_000_000, metadata=about("How many queries there may be."))
     clock: Callable[[], float] | None = None
     """Gives the seconds since 1970; the machine's if None. Only a keyword argument."""
 
@@ -193,25 +193,25 @@ class ServiceSettings(RankerSettings):
     rate: float | None = field(
         default=None,
         metadata=about(
-            "Requests a second that each API key may make, of each worker; no limit if not given.", float
+            "Requests a second that each worker allows each API key; no limit if not given.", float
         ),
     )
     api_keys_file: str | None = field(
         default=None,
         metadata=about(
-            "API keys, one on a line as KEY or NAME:KEY, besides those in the variable CLICKBANDIT_API_KEYS.",
+            "API keys, one per line as KEY or NAME:KEY, in addition to those in CLICKBANDIT_API_KEYS.",
             str,
             metavar="FILE",
         ),
     )
     drain: str | float = field(
         default=0,
-        metadata=about("How long to serve on after being told to stop, while /readyz says so.", TIME),
+        metadata=about("How long to keep serving after SIGTERM, while /readyz answers 503.", TIME),
     )
     insecure: bool = field(default=False, metadata=about("Serve other machines without API keys."))
     log_requests: bool = field(default=True, metadata=about("Log a line for each request."))
     log_queries: bool = field(
-        default=False, metadata=about("Log the names in addresses too: queries and impressions.")
+        default=False, metadata=about("Also log the queries and impressions named in addresses.")
     )
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ _LIMITS = {
     "workers": "Workers that answer",
     "expected_workers": "Workers that there are to be",
     "overdue_seconds": "For how long the impression has been due that is to settle first",
-    "max_queries": "Queries that there may be",
+    "max_queries": "How many queries there may be",
     "max_learner_bytes": "Bytes that learners may take",
 }
 _TOTALS = {
