@@ -122,7 +122,10 @@ class RankerSettings:
     seed: int = field(default=0, metadata=about("Another seed shows other lists."))
     learners: int = field(default=10_000, metadata=about("Queries that are kept in memory."))
     memory: int = field(
-        default=512, metadata=about("MiB for the states of these queries; a query that would take an eighth of it is not learned.")
+        default=512,
+        metadata=about(
+            "MiB for the states of these queries; a query that would take an eighth of it is not learned."
+        ),
     )
     max_queries: int = field(default=1_000_000, metadata=about("How many queries there may be."))
     clock: Callable[[], float] | None = None
