@@ -85,7 +85,7 @@ class RankerSettings:
     holdout_by: str = field(
         default="impression",
         metadata=about(
-            "What is held out and compared: impression; or user, so that each user named in requests sees one side only.",
+            "What is held out and compared: impression; or user, so that a user named in requests sees one side only.",
             metavar="UNIT",
         ),
     )
