@@ -4,9 +4,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -25,7 +24,7 @@ def progress_bar(
     >>> with progress_bar(10, "counting") as advance:
     ...     advance(10)
     """
-    if not _is_watched(sys.stderr):
+    if not _is_watched():
         yield lambda done: None
         return
     from rich.progress import ProgressColumn, Task
@@ -50,7 +49,7 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
     >>> with reading_bar(1000) as advance:
     ...     advance(1000, 7)
     """
-    if not _is_watched(sys.stderr):
+    if not _is_watched():
         yield lambda n_bytes, sessions: None
         return
     from rich.progress import DownloadColumn, TextColumn
@@ -67,12 +66,11 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
         yield advance
 
 
-@lru_cache(1)
-def _is_watched(stream: TextIO) -> bool:
-    """Whether this is a terminal or a notebook to show a bar in: to make one takes longer than a leap."""
+def _is_watched() -> bool:
+    """Whether there is a terminal or a notebook to show a bar in: to make one takes longer than a leap."""
     from rich.console import Console
 
-    console = Console(file=stream)
+    console = Console(file=sys.stderr)
     return console.is_terminal or console.is_jupyter
 
 

@@ -38,7 +38,10 @@ SETTINGS = {
 N_IMPRESSIONS = 90
 N_BATCHED = 200
 """Enough for a snapshot."""
-NEWER = ("errors", "shared", "sure", "holdout_week", "holdout_today", "freezing", "units", "unit")
+NEWER = (
+    *("errors", "shared", "sure", "holdout_week", "holdout_today", "freezing", "units", "unit"),
+    *("rewards", "certainty"),
+)
 """Fields of values that there were not in version 0.1."""
 
 

@@ -133,7 +133,7 @@ def test_a_share_is_held_out_and_compared(open_ranker):
     assert found == ranker.stats().holdout
     for arm, source in ((found.treated, "policy"), (found.held_out, "holdout")):
         n = sources[source]
-        assert (arm.impressions, arm.clicks) == (n, clicks[source])
+        assert (arm.impressions, arm.reward) == (n, clicks[source])
         assert arm.per_impression.mean == pytest.approx(clicks[source] / n)
         assert arm.per_impression.low < arm.per_impression.mean < arm.per_impression.high
     sides = [(sources[side], clicks[side], squares[side]) for side in ("policy", "holdout")]

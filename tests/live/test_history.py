@@ -123,12 +123,12 @@ def test_clicks_are_counted_now_and_then(open_ranker, clock):
         learn(ranker, n=50, attracts="A")
         clock.now += 1
     points = ranker.history("shoes").points
-    assert (points[0].settled, points[0].clicks) == (0, 0)
+    assert (points[0].settled, points[0].reward) == (0, 0)
     assert len(points) == 4  # then every 256 records, of which an impression makes two
     for before, point in itertools.pairwise(points):
         assert point.at > before.at
         assert point.settled - before.settled == pytest.approx(128, abs=1)
-        clicks = point.clicks - before.clicks
+        clicks = point.reward - before.reward
         assert clicks / 128 == pytest.approx(3 / 5, abs=0.15)  # A is one of the three that are shown of five
 
 

@@ -218,11 +218,9 @@ def test_times_of_ubi_events(standing, when):
 @pytest.mark.parametrize(
     ("event", "says"),
     [
-        (
-            ubi("x", "A", "purchase"),
-            "action_name must be click or click_through to be learned from, found 'purchase'",
-        ),
-        (ubi("x", "A", None), "action_name must be"),
+        (ubi("x", "A", "purchase"), "one of the rewards (none are set), found 'purchase'"),
+        (ubi("x", "A", 5), "action must be text"),
+        (ubi("x", "A", None), "as action_name"),
         (ubi(None, "A"), "as query_id"),
         (ubi(5, "A"), "id must be text"),
         (ubi("x", None), "event_attributes.object.object_id"),
@@ -232,7 +230,7 @@ def test_times_of_ubi_events(standing, when):
         (ubi("x", "A", event_attributes={"object": []}), "event_attributes.object.object_id"),
         (ubi("x", "A", timestamp="soon"), "timestamp must be"),
         (ubi("x", "A", timestamp=10**300), "timestamp must be"),
-        ({"query_id": "x", "item": "A"}, "action_name must be"),
+        ({"query_id": "x", "item": "A"}, "as action_name"),
     ],
 )
 def test_ubi_events_that_are_no_clicks(standing, event, says):

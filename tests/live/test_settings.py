@@ -54,19 +54,20 @@ def test_every_setting_is_a_keyword_an_option_and_a_variable(served):
             "policy": "random",
             "holdout_by": "user",
             "prior": "scores",
+            "rewards": "purchase=2",
         },
     }
+    needs = {"max_reward": {"rewards": "x=1"}, "conversion_window": {"rewards": "x=1"}}
     for option in options():
         text = other.get(option.name, other[option.kind])
-        expected = read_settings({"store": "postgresql://x", option.name: text})
+        beside = {"store": "postgresql://x", **needs.get(option.name, {})}
+        variables = {f"CLICKBANDIT_{name.upper()}": value for name, value in beside.items()}
+        expected = read_settings({**beside, option.name: text})
         assert getattr(expected, option.name) != option.default, option.name
         flag = f"--{'no-' if text == 'false' else ''}{option.name.replace('_', '-')}"
         given = [flag] if option.kind is bool else [flag, text]
-        assert served(*given, **({"CLICKBANDIT_STORE": "postgresql://x"})) == expected
-        assert (
-            served(**{"CLICKBANDIT_STORE": "postgresql://x", f"CLICKBANDIT_{option.name.upper()}": text})
-            == expected
-        )
+        assert served(*given, **variables) == expected
+        assert served(**{**variables, f"CLICKBANDIT_{option.name.upper()}": text}) == expected
     keywords = inspect.signature(Ranker).parameters
     assert keywords == inspect.signature(AsyncRanker).parameters
     assert list(keywords) == ["store", *inspect.signature(RankerSettings).parameters]

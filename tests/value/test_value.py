@@ -1,6 +1,7 @@
 """What other lists would have earned: right where it can be known, refused where it cannot, and by the command."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,38 @@ def rows(decisions):
         }
         for k, shown in enumerate(decisions.lists)
     ]
+
+
+def with_rewards(log, seed=2):
+    """A click is worth 1, and B is bought by half of those who click it, for 20; A, which is clicked most, is not."""
+    bought = np.random.default_rng(seed).random(log.clicks.shape) < 0.5
+    is_b = np.array(log.lists) == "B"
+    return replace(log, rewards=log.clicks * (1 + 20 * (bought & is_b)))
+
+
+def test_rewards_are_valued_where_there_are_some(tmp_path):
+    """By every estimator, by a policy that learns, and from a file, which then has them."""
+    log = with_rewards(uniform_log(12_000))
+    found = value_of_lists(log, {"q": ["B", "A"]})
+    truth = 0.3 * 11 + 0.6 * 0.5
+    assert found.unit == "reward"
+    assert all(one.low < truth < one.high for one in found.estimates if one.refused is None)
+    assert sum(one.refused is None for one in found.estimates) >= 9
+    assert abs(found.predicted - truth) < 0.3
+    assert found.shown.value == pytest.approx(log.rewards.sum() / 12_000)
+    learned = replay(log, "cts")
+    assert learned.unit == "reward"
+    assert learned.value > found.shown.value
+    written = [
+        {**row, "rewards": earned.tolist()} for row, earned in zip(rows(log), log.rewards, strict=True)
+    ]
+    pq.write_table(pa.Table.from_pylist(written, schema=schema()), tmp_path / "log.parquet")
+    assert np.array_equal(read_decisions(tmp_path / "log.parquet").rewards, log.rewards)
+    lists = tmp_path / "lists.json"
+    lists.write_text('{"q": ["B", "A"]}')
+    said = CliRunner().invoke(app, ["value", str(tmp_path / "log.parquet"), "--lists", str(lists)]).stdout
+    assert "reward per list" in said
+    assert "clicks per list" not in said
 
 
 def test_what_other_lists_would_have_earned():

@@ -59,8 +59,8 @@ def value(
             print(json.dumps(found.as_dict(), indent=1))
             return
         print(
-            f"{found.policy} would have earned {found.value:.4f} clicks per list, 95% interval {found.low:.4f} to "
-            f"{found.high:.4f}, over the first {found.met:,} of its own; the log has {found.lists:,} lists"
+            f"{found.policy} would have earned {found.value:.4f} {found.unit} per list, 95% interval {found.low:.4f} "
+            f"to {found.high:.4f}, over the first {found.met:,} of its own; the log has {found.lists:,} lists"
         )
         return
     assert lists is not None
@@ -90,13 +90,13 @@ def _print_valuation(valued: Any, estimated: bool) -> None:
 
     shown = valued.shown
     print(
-        f"{valued.lists:,} lists were shown, with {shown.value:.4f} clicks each ({shown.low:.4f} to {shown.high:.4f}); "
-        f"{valued.left_out:,} others are left out. In their place the new ones would have had:"
+        f"{valued.lists:,} lists were shown, with {shown.value:.4f} {valued.unit} each ({shown.low:.4f} to "
+        f"{shown.high:.4f}); {valued.left_out:,} others are left out. In their place the new ones would have had:"
     )
     rows = [
         {
             "estimator": one.estimator,
-            "clicks per list": _number(one.value),
+            f"{valued.unit} per list": _number(one.value),
             "95% low": _number(one.low),
             "high": _number(one.high),
             "worth": f"{one.effective:,.0f}",

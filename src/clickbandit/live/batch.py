@@ -14,6 +14,7 @@ from clickbandit.live import learning, records
 from clickbandit.live.chances import read_chances, write_chances
 from clickbandit.live.comparison import compared, is_held_out
 from clickbandit.live.learners import LearnerError
+from clickbandit.live.of_queries import OfQueries
 from clickbandit.live.records import Damaged, Items, Start
 from clickbandit.live.requests import (
     Click,
@@ -22,7 +23,6 @@ from clickbandit.live.requests import (
     DetailRequest,
     ForgetRequest,
     FreezeRequest,
-    InUse,
     QuerySettings,
     RankRequest,
     Request,
@@ -32,6 +32,7 @@ from clickbandit.live.requests import (
     VoidRequest,
     arrange,
 )
+from clickbandit.live.rewards import CLICK, added
 from clickbandit.live.stores.contract import (
     FROZEN,
     HOLDOUT,
@@ -47,26 +48,18 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.switching import past, switch
-from clickbandit.live.told import Told
-from clickbandit.live.transaction import Transaction
 from clickbandit.live.values import (
     Conflict,
-    LimitReached,
-    Preview,
-    QueryDetail,
-    QuerySummary,
     Settlement,
     Shown,
     Verdict,
 )
-from clickbandit.live.views import summary
 
 log = logging.getLogger("clickbandit.live")
 _write = json.JSONEncoder(ensure_ascii=False).encode
 
 
-class Batch(Transaction):
+class Batch(OfQueries):
     """Does what is asked, one operation after another."""
 
     def execute(self, request: Request) -> Any:
@@ -140,15 +133,6 @@ class Batch(Transaction):
         self._dirty[row.id] = row
         return self._shown(impression, shown)
 
-    def _made(self, name: str) -> QueryRow:
-        """A query that was made for its request if there was none, unless there are too many."""
-        row = self.queries.get(name)
-        if row is None:
-            raise LimitReached(
-                f"{name!r} would be a new query, and there are as many as there may be (max_queries)"
-            )
-        return row
-
     def _make_list(
         self, row: QueryRow, request: RankRequest
     ) -> tuple[int, Sequence[str], bytes | None, bytes | None, str]:
@@ -206,6 +190,14 @@ class Batch(Transaction):
     def _click(self, event: Click) -> Verdict:
         if event.key in self.known_events:
             return Verdict("duplicate", event.event_id)
+        worth = self.settings.worth
+        if event.action != CLICK and (worth is None or event.action not in worth.worth):
+            known = "none are set" if worth is None else ", ".join(worth.worth)
+            return Verdict(
+                "invalid",
+                event.event_id,
+                f"action must be click or one of the rewards ({known}), found {event.action!r}",
+            )
         impression = self.impressions.get(event.impression)
         if impression is None:
             return Verdict("unknown", event.event_id, f"there is no impression {event.impression!r}")
@@ -214,9 +206,12 @@ class Batch(Transaction):
             return Verdict(
                 "invalid", event.event_id, f"the impression {impression.id!r} has no item {event.item!r}"
             )
-        late = impression.outcome != PENDING or self.now >= impression.expires
+        late = self._is_late(impression, event.action)
+        earned = worth.of(event.action, event.amount) if worth is not None else None
         self.known_events.add(event.key)
-        self._events.append(EventRow(event.key, impression.id, event.item, self.now, late, event.timestamp))
+        self._events.append(
+            EventRow(event.key, impression.id, event.item, self.now, late, event.timestamp, earned)
+        )
         if late:
             row = self._by_id[impression.query]
             row.late += 1
@@ -224,18 +219,39 @@ class Batch(Transaction):
             return Verdict(
                 "late", event.event_id, "the impression is void" if impression.outcome == VOID else None
             )
-        bit = 1 << shown.index(event.item)
-        if not impression.clicks & bit:
-            impression.clicks |= bit
+        place = shown.index(event.item)
+        if event.action != CLICK:
+            self._earn(impression, {place: earned or 0.0})
+        elif not impression.clicks >> place & 1:
+            impression.clicks |= 1 << place
             self._touch(impression)
         return Verdict("accepted", event.event_id)
+
+    def _is_late(self, impression: ImpressionRow, action: str) -> bool:
+        if impression.outcome != PENDING:
+            return True
+        until = impression.expires
+        if action == CLICK and impression.reward is not None:
+            return True
+        if action != CLICK:
+            until = max(until, impression.at + (self.settings.conversion_ms or 0))
+        return self.now >= until
+
+    def _earn(self, impression: ImpressionRow, more: dict[int, float]) -> None:
+        """Add to what an impression earned, by position."""
+        before = None if impression.rewards is None else json.loads(impression.rewards)
+        n_items = len(json.loads(impression.items))
+        impression.rewards = json.dumps(added(before, n_items, more))
+        self._touch(impression)
 
     # --- settle and void ------------------------------------------------------------------------------------
 
     def settle_due(self, id: str) -> None:
         """Settle an impression whose window is over, unless another process did."""
         impression = self.impressions.get(id)
-        if impression is not None and impression.outcome == PENDING and impression.expires <= self.now:
+        if impression is None or impression.outcome != PENDING or impression.expires > self.now:
+            return
+        if not self._await_conversions(impression):
             self._finish(impression, SETTLED)
 
     def disown(self, id: str) -> None:
@@ -246,11 +262,12 @@ class Batch(Transaction):
 
     def _end(self, id: str, outcome: int) -> Settlement:
         impression = self._impression(id)
-        if impression.outcome == PENDING:
-            # a void that comes after the window is too late: the impression has settled by then
-            self._finish(impression, SETTLED if impression.expires <= self.now else outcome)
+        self.settle_due(id)  # a void that comes after the window is too late
+        if impression.outcome == PENDING and (outcome == SETTLED or impression.reward is None):
+            self._finish(impression, outcome)
         if impression.outcome != outcome:
-            raise Conflict(f"the impression {id!r} is {OUTCOMES[impression.outcome]} already")
+            found = SETTLED if impression.outcome == PENDING else impression.outcome
+            raise Conflict(f"the impression {id!r} is {OUTCOMES[found]} already")
         shown = json.loads(impression.items)
         clicked = tuple(item for k, item in enumerate(shown) if impression.clicks >> k & 1)
         return Settlement(id, OUTCOMES[outcome], clicked)
@@ -279,10 +296,49 @@ class Batch(Transaction):
         impression.outcome = outcome
         self._touch(impression)
         self._changed(row)
+        if impression.learning is not None or impression.source != POLICY:  # else it was, from its clicks
+            self._learn(row, impression)
+        if outcome == VOID:
+            row.voided += 1
+            return
+        row.settled += 1
+        row.clicks += impression.clicks.bit_count()
+        row.reward += self._count_reward(impression)
+        self._compared.add(impression)
+
+    def _await_conversions(self, impression: ImpressionRow) -> bool:
+        """Whether an impression whose clicks are over has time left for other events; if it is about clicks, it is
+        learned from now."""
+        worth, conversion = self.settings.worth, self.settings.conversion_ms
+        if worth is None or conversion is None or self.now >= impression.at + conversion:
+            return False
+        row = self._by_id[impression.query]
+        impression.reward = worth.click * impression.clicks.bit_count()
+        impression.expires = impression.at + conversion
+        self._touch(impression)
+        if impression.learning is not None and worth.is_about_clicks(impression.id):
+            self._learn(row, impression)
+            impression.learning = None
+            self._changed(row)
+        return True
+
+    def _count_reward(self, impression: ImpressionRow) -> float:
+        """What a settled impression earned in all."""
+        n_clicks, worth = impression.clicks.bit_count(), self.settings.worth
+        if worth is None:
+            return n_clicks if impression.reward is None else impression.reward
+        if n_clicks and worth.click:
+            clicked = (k for k in range(impression.clicks.bit_length()) if impression.clicks >> k & 1)
+            self._earn(impression, dict.fromkeys(clicked, worth.click))
+        impression.reward = sum(json.loads(impression.rewards or "[]"))
+        return impression.reward
+
+    def _learn(self, row: QueryRow, impression: ImpressionRow) -> None:
+        """Learn from an impression, if there is something to learn, and count that."""
         learned = False
         if impression.learning is not None:
             try:
-                learned = self._teach(row, impression, outcome)
+                learned = self._teach(row, impression)
             except LearnerError:
                 log.exception("the impression %s is settled without learning from it", impression.id)
             except Damaged as error:
@@ -292,98 +348,38 @@ class Batch(Transaction):
             row.idle = 0
         elif impression.source in (POLICY, RULES):
             row.idle += 1
-        if outcome == VOID:
-            row.voided += 1
-            return
-        row.settled += 1
-        row.clicks += impression.clicks.bit_count()
-        self._compared.add(impression)
 
-    def _teach(self, row: QueryRow, impression: ImpressionRow, outcome: int) -> bool:
+    def _feedback(self, impression: ImpressionRow) -> int:
+        """What a policy is told of a list: a bit for each position."""
+        worth = self.settings.worth
+        if worth is None or worth.is_about_clicks(impression.id):
+            return impression.clicks
+        if impression.rewards is None:
+            return 0
+        return worth.draw(impression.id, json.loads(impression.items), json.loads(impression.rewards))
+
+    def _teach(self, row: QueryRow, impression: ImpressionRow) -> bool:
         """Tell the policy what became of a list of its own; whether it learned from that."""
         learner = self.learner(row)
         assert impression.learning is not None
         version, ranking, memo = learning.read(impression.learning)
         complete = True
         if version != learner.version:
-            feedback = learner.feedback(version, ranking, memo)
-            if feedback is None:
+            renumbered = learner.feedback(version, ranking, memo)
+            if renumbered is None:
                 return False
-            ranking, memo, complete = feedback
+            ranking, memo, complete = renumbered
         order, remembered = np.frombuffer(ranking, "<i2").astype(np.int64), np.frombuffer(memo).copy()
         learner.check(order, remembered, complete=complete)
-        if outcome == SETTLED and complete:
-            clicks = records.bits(impression.clicks, len(order))
+        if impression.outcome != VOID and complete:
+            feedback = self._feedback(impression)
+            clicks = records.bits(feedback, len(order))
             self._carefully(row, lambda: learner.settle(order, clicks, remembered))
-            self._append(row, records.settle(ranking, impression.clicks, memo))
+            self._append(row, records.settle(ranking, feedback, memo))
             return True
         self._carefully(row, lambda: learner.void(order, remembered))
         self._append(row, records.void(ranking, memo))
         return False
-
-    # --- queries --------------------------------------------------------------------------------------------
-
-    def _freeze(self, row: QueryRow, frozen: bool) -> QuerySummary:
-        if frozen and row.frozen is None:
-            row.frozen = _write(self.learner(row).best())
-        elif not frozen:
-            row.frozen = None
-        self._frozen.add(row.id)
-        self._changed(row)
-        return summary(row)
-
-    def _reset(self, request: ResetRequest) -> QuerySummary | Preview:
-        row = self._made(request.query)
-        if request.replay and row.generation > 0:
-            return self._switch(row, request)
-        row.policy, row.positions, row.horizon, row.window = request.settings
-        row.frozen = None
-        try:
-            learner = self.learner(row)
-        except LearnerError:  # what cannot be loaded is replaced, and so is the log up to here
-            learner = self.learners.blank(row)
-            self._replaced.add(row.id)
-        if row.generation > 0:
-            told = Told() if learner.changes else learner.told
-            self._restructure(row, learner, self.start(row, learner.items, told))
-        self._changed(row)
-        return summary(row)
-
-    def _switch(self, row: QueryRow, request: ResetRequest) -> QuerySummary | Preview:
-        """Put another learner in the place of one, or say what that would show; all of it or nothing."""
-        learner = self.learner(row)
-        policy, positions, horizon, _ = request.settings
-        start = Start(policy, positions, horizon, self.settings.seed, learner.items)
-        try:
-            made = switch(learner, start, past(self._store, row, self.learners.algorithms))
-        except Damaged as error:
-            raise LearnerError(f"the log of query {row.name!r} is damaged: {error}") from error
-        if request.preview:
-            return Preview(policy, made.learner.best(), made.learned, made.of)
-        row.policy, row.positions, row.horizon, row.window = request.settings
-        row.frozen, row.learned, row.idle, row.generation = None, made.learned, 0, made.learner.generation
-        self.learners.put(row, made.learner)
-        for record in made.records:
-            self._append(row, record)
-        return summary(row)
-
-    def _detail(self, row: QueryRow) -> QueryDetail:
-        learner = self.learner(row)
-        return QueryDetail(
-            summary=summary(row),
-            items=list(learner.items),
-            best=learner.best() if row.frozen is None else json.loads(row.frozen),
-            learned=learner.describe(),
-            generation=learner.generation,
-            records=row.number,
-        )
-
-    def _state(self, request: StateRequest) -> InUse | None:
-        row = self._query(request.query)
-        if request.in_memory and self.learners.get(row.id) is None:
-            return None
-        learner = self.learner(row)
-        return InUse(row.id, row.number, learner.to_bytes(), row.id not in self._replaced)
 
 
 def new_queries(requests: Iterable[Request], defaults: QuerySettings, now: int) -> list[NewQuery]:

@@ -54,12 +54,13 @@ class Tally:
     """What the impressions that settle in one transaction add."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[Any, ...], list[int]] = {}
+        self._sums: dict[tuple[Any, ...], list[float]] = {}
 
     def add(self, impression: ImpressionRow) -> None:
         if impression.share is None:
             return
         clicks = impression.clicks.bit_count()
+        earned = clicks if impression.reward is None else impression.reward
         for length in _TIGHTEST:
             key = (
                 impression.query,
@@ -72,8 +73,8 @@ class Tally:
             )
             sums = self._sums.setdefault(key, [0, 0, 0])
             sums[0] += 1
-            sums[1] += clicks
-            sums[2] += clicks * clicks
+            sums[1] += earned
+            sums[2] += earned * earned
 
     def rows(self) -> list[ComparisonRow]:
         return [ComparisonRow(*key, *sums) for key, sums in self._sums.items()]
@@ -93,7 +94,7 @@ def holdouts(reader: Reader, settings: RankerSettings, now: int, query: str | No
 
 
 def holdout(arms: Sequence[ArmSums], by_user: bool, tightest_at: float) -> Holdout | None:
-    """Clicks per impression with the policy and without, once something can be said of their difference."""
+    """Reward per impression with the policy and without, once something can be said of their difference."""
     treated = {arm.share: arm.units for arm in arms if not arm.held_out}
     held_out = {arm.share: arm.units for arm in arms if arm.held_out}
     nobody = Units(0, 0, 0, 0, 0, 0)
@@ -115,7 +116,7 @@ def _arm(parts: Sequence[tuple[float, Units]], tightest_at: float) -> Arm:
     sums = Units(*map(sum, zip(*(units for _, units in parts), strict=True)))
     low, high = watched_mean_over_shares(parts, tightest_at=tightest_at * sums.n)
     return Arm(
-        int(sums.impressions), int(sums.clicks), Estimate((low + high) / 2, low, high), units=int(sums.n)
+        int(sums.impressions), float(sums.clicks), Estimate((low + high) / 2, low, high), units=int(sums.n)
     )
 
 
@@ -136,10 +137,10 @@ def freezing(
         return Freezing(False, "It is frozen.")
     against = [one.difference for one in (all_time, week) if one is not None]
     if any(difference.high < 0 for difference in against):
-        return Freezing(False, "Its lists get fewer clicks than the given order: find out why.")
+        return Freezing(False, "Its lists do worse than the given order: find out why.")
     better = any(difference.low > 0 for difference in against)
     told = (
-        "its lists get more clicks than the given order"
+        "its lists do better than the given order"
         if better
         else "its lists are not yet told from the given order"
         if against

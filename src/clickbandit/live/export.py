@@ -33,7 +33,8 @@ def schema() -> "extras.pa.Schema":
     """The columns of a row for each settled impression.
 
     `propensities` are those of each item at its position, `prefix_propensities` those of the whole list down to there;
-    null where the policy states none. With errors they are estimates.
+    null where the policy states none. With errors they are estimates. `rewards` are what each item earned: its clicks,
+    where no rewards were set; `reward` is what they earned together.
     """
     pa = extras.pa
     numbers, names = pa.list_(pa.float64()), pa.list_(pa.string())
@@ -51,6 +52,7 @@ def schema() -> "extras.pa.Schema":
             ("prefix_errors", numbers),
             ("clicks", pa.list_(pa.int8())),
             ("reward", pa.float64()),
+            ("rewards", numbers),
             ("user", pa.string()),
             ("policy", pa.string()),
             ("positions", pa.int32()),
@@ -79,6 +81,7 @@ def rows_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
                 **chances._asdict(),
                 "clicks": clicks,
                 "reward": float(sum(clicks)) if decision.reward is None else decision.reward,
+                "rewards": _rewards(decision, clicks),
                 "user": decision.user,
                 "policy": decision.policy,
                 "positions": decision.positions,
@@ -88,6 +91,13 @@ def rows_of(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _rewards(decision: Decision, clicks: list[int]) -> list[float]:
+    """By position, what was earned: the clicks, where no rewards were set."""
+    if decision.reward is None:
+        return [float(click) for click in clicks]
+    return [0.0] * len(clicks) if decision.rewards is None else json.loads(decision.rewards)
 
 
 def table_of(decisions: Sequence[Decision]) -> "extras.pa.Table":

@@ -75,8 +75,8 @@ class History:
         """How the items were grouped, whenever that changed."""
         self.evidence: dict[str, dict[str, Any]] = document.get("evidence", {})
         """For each eliminated item what was known of it when it left."""
-        self.points: list[list[int]] = document.get("points", [])
-        """Now and then: the time, and how many impressions had settled by then, with how many clicks."""
+        self.points: list[list[Any]] = document.get("points", [])
+        """Now and then: the time, and how many impressions had settled by then, what they had earned."""
 
     def to_bytes(self) -> bytes:
         document = {"frames": self.frames, "evidence": self.evidence, "points": self.points}
@@ -100,8 +100,8 @@ class History:
         return True
 
     def count(self, row: QueryRow, now: int) -> None:
-        """Remember how many clicks there were so far."""
-        self.points.append([now, row.settled, row.clicks])
+        """Remember what was earned so far."""
+        self.points.append([now, row.settled, row.reward])
         if len(self.points) > MAX_POINTS:
             del self.points[1:-1:2]
 

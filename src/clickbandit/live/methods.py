@@ -204,7 +204,7 @@ class RankerMethods(ABC):
         compared = await self._read(lambda reader: self._holdouts(reader, query), False)
         sure = certainty(detail.learned, detail.best)
         advice = freezing(detail.summary, sure, compared["holdout"], compared["holdout_week"])
-        return replace(detail, **compared, freezing=advice)
+        return replace(detail, **compared, freezing=advice, rewards=self._settings.rewards)
 
     async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
         """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
@@ -347,6 +347,7 @@ class RankerMethods(ABC):
 
     def _stats(self, reader: Reader) -> Stats:
         here: dict[str, Any] = {**self._holdouts(reader), "store_bytes": reader.size(), **self.counts()}
+        here["rewards"] = self._settings.rewards
         here["shared"] = self._engine.learners.shared.view()
         del here["pruned"]
         return Stats(*reader.totals(), reader.states(), **here)

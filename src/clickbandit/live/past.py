@@ -23,11 +23,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How many impressions of a query had settled at a moment, and with how many clicks."""
+    """How many impressions of a query had settled at a moment, and what they had earned: clicks, unless rewards are
+    set."""
 
     at: datetime
     settled: int
-    clicks: int
+    reward: float
 
 
 @dataclass(frozen=True, slots=True)

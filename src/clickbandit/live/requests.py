@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from clickbandit.errors import InputError
+from clickbandit.live.rewards import CLICK, MAX_ACTION, check_amount
 from clickbandit.live.told import Told
 from clickbandit.live.values import (
     MAX_ID,
@@ -69,6 +70,8 @@ class Click(NamedTuple):
     key: str
     event_id: str | None
     timestamp: str | None
+    action: str = CLICK
+    amount: float | None = None
 
 
 def new_id(seconds: float) -> str:
@@ -238,21 +241,22 @@ def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict
             unknown = set(event) - set(Event._fields)
             if unknown:
                 raise InputError(
-                    f"an event has id, item, event_id and timestamp, found {sorted(map(str, unknown))}"
+                    f"an event has {', '.join(Event._fields)}, found {sorted(map(str, unknown))}"
                 )
             given = tuple(map(event.get, Event._fields))
         else:
             raise InputError(f"an event must be an object, found {type(event).__name__}")
-        impression, item, event_id, timestamp = given
+        impression, item, event_id, timestamp, action, amount = given
         check_name(impression, "id")
         check_name(item, "item")
+        action = CLICK if action is None else check_name(action, "action", MAX_ACTION)
         if event_id is None:
-            key = _DERIVED + json.dumps([impression, item])
+            key = _DERIVED + json.dumps([impression, item, *([] if action == CLICK else [action])])
         else:
             key = check_name(event_id, "event_id")
             if key.startswith(_DERIVED):
                 raise InputError("event_id must not begin with the character U+001F")
-        return Click(impression, item, key, event_id, _check_time(timestamp))
+        return Click(impression, item, key, event_id, _check_time(timestamp), action, check_amount(amount))
     except ValueError as error:  # an InputError, or a number that is too long to be said
         return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 

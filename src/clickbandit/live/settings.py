@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 from clickbandit.defaults import STRENGTH, TIGHTEST_AT
 from clickbandit.errors import InputError
 from clickbandit.live.requests import check_horizon, check_positions, parse_duration
+from clickbandit.live.rewards import Rewards, parse_rewards
 from clickbandit.registry import suggestion
 
 if TYPE_CHECKING:
@@ -75,6 +76,27 @@ class RankerSettings:
     window: str | float = field(
         default="30m",
         metadata=about("After how long an impression settles, such as 90s, 30m, 12h, 2d.", TIME),
+    )
+    rewards: str | None = field(
+        default=None,
+        metadata=about(
+            "What events are worth, such as click=1,purchase=10; clicks alone if not given.",
+            str,
+            metavar="LIST",
+        ),
+    )
+    max_reward: float | None = field(
+        default=None,
+        metadata=about(
+            "The most that an item can earn in an impression; one event of each kind if not given.", float
+        ),
+    )
+    conversion_window: str | float | None = field(
+        default=None,
+        metadata=about(
+            "How long after its list an event other than a click counts, such as 3d; the window if not given.",
+            TIME,
+        ),
     )
     holdout: float = field(
         default=0.0,
@@ -154,6 +176,30 @@ class RankerSettings:
         for name in ("window", "retention", "patience"):
             parse_duration(getattr(self, name), name)
         self.check_retention(self.window_ms)
+        self._check_rewards()
+
+    def _check_rewards(self) -> None:
+        worth, conversion = self.worth, self.conversion_ms
+        if conversion is None:
+            return
+        if worth is None or worth.click == worth.most:
+            raise InputError("conversion_window is for events other than clicks: give rewards for some")
+        if conversion < self.window_ms:
+            raise InputError(
+                f"conversion_window must be at least the window, {self.window}, found {self.conversion_window}"
+            )
+        self.check_retention(conversion)
+
+    @cached_property
+    def worth(self) -> Rewards | None:
+        """What events are worth, if rewards are set."""
+        return parse_rewards(self.rewards, self.max_reward)
+
+    @cached_property
+    def conversion_ms(self) -> int | None:
+        if self.conversion_window is None:
+            return None
+        return parse_duration(self.conversion_window, "conversion_window")
 
     @cached_property
     def window_ms(self) -> int:

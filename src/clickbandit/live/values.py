@@ -88,16 +88,20 @@ class Shown(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A click on an item of an impression."""
+    """A click on an item of an impression, or another action that has a reward."""
 
     id: str
     """The impression's id."""
     item: str
     event_id: str | None = None
-    """The same id again changes nothing. Without one, the impression and the item are the id."""
+    """The same id again changes nothing. Without one, the impression, the item and the action are the id."""
     timestamp: datetime | str | None = None
     """When the client says that it happened (RFC 3339): kept, and used for nothing else. Lateness goes by the
     ranker's clock at the arrival of the event."""
+    action: str = "click"
+    """What was done: a click, or one of the setting `rewards`, such as purchase."""
+    amount: float | None = None
+    """How many times its reward an action other than a click is worth, such as what was paid; once if not given."""
 
 
 class Verdict(NamedTuple):
@@ -149,6 +153,8 @@ class QuerySummary:
     """Clicks of settled impressions, at most one for an item in an impression."""
     late: int
     """Clicks that came after settlement."""
+    reward: float
+    """What settled impressions earned: their clicks, unless the setting `rewards` says more."""
     past_horizon: bool
     """Whether more impressions were learned from than the horizon, which sets constants only: learning continues."""
     best: list[str] | None = None
@@ -177,13 +183,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Clicks of one side of the holdout comparison."""
+    """What one side of the holdout comparison earned: clicks, unless the setting `rewards` says more."""
 
     impressions: int
     """Settled ones."""
-    clicks: int
+    reward: float
     per_impression: Estimate
-    """Clicks per impression."""
+    """Reward per impression."""
     units: int = 0
     """Users, if these are compared; else the impressions."""
 
@@ -196,7 +202,7 @@ class Holdout:
     """Every impression that was not held out, whatever its list came from."""
     held_out: Arm
     difference: Estimate
-    """Clicks per impression, treated minus held out."""
+    """Reward per impression, treated minus held out."""
     unit: Literal["impression", "user"] = "impression"
     """What is taken for independent: see the setting `holdout_by`."""
 
@@ -251,6 +257,9 @@ class QueryDetail:
     holdout_today: Holdout | None = None
     """Of the day, in UTC."""
     freezing: Freezing | None = None
+    rewards: str | None = None
+    """The setting: what events are worth. If there are some, what a policy counts as clicks are those that chance made
+    of rewards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +312,8 @@ class Stats:
     voided: int
     clicks: int
     late: int
+    reward: float
+    """What settled impressions earned: their clicks, unless rewards are set."""
     states: dict[State, int]
     """How many queries are in each state."""
     holdout: Holdout | None
@@ -312,6 +323,8 @@ class Stats:
     holdout_today: Holdout | None
     """Of the day, in UTC."""
     store_bytes: int
+    rewards: str | None
+    """The setting: what events are worth."""
 
     shared: dict[str, Any]
     """What new queries start from: how many `queries` taught it, the `curve` of attraction by place in the given order,

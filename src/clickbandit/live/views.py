@@ -58,6 +58,7 @@ def summary(row: QueryRow) -> QuerySummary:
         pending=row.impressions - row.settled - row.voided,
         clicks=row.clicks,
         late=row.late,
+        reward=row.reward,
         past_horizon=row.learned > row.horizon,
     )
 
@@ -99,7 +100,7 @@ def history(reader: Reader, query: str) -> QueryHistory:
     return QueryHistory(
         frames=[Frame(**{**frame, "at": time(frame["at"])}) for frame in document.frames],
         evidence=document.evidence,
-        points=[Point(time(at), settled, clicks) for at, settled, clicks in document.points],
+        points=[Point(time(at), settled, reward) for at, settled, reward in document.points],
         impressions=[_past(row) for row in impressions[:_MAX_RECENT]],
         counted=len(settled),
         counts=_counts(settled),

@@ -152,6 +152,8 @@ def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
             learning=None if k % 2 else bytes(range(k, 256)),
             clicks=2**49 + k,
             share=[None, 0.05][k % 2],
+            reward=[None, 0.5][k % 2],
+            rewards=[None, "[0.0, 0.5]"][k % 2],
             unit=[None, "", "me"][k % 3],
         )
         for k in range(10)
@@ -255,8 +257,10 @@ def _check_due(store: Store, filled: _Filled) -> None:
     expect(*held, "the queries that are locked with them")
     parts = [store.take_due(4998, _NO_LIMIT, Part(k, 2), Locked({}, {})) for k in range(2)]
     expect(set().union(*parts), set(due), "the impressions that are due, of two parts")
-    for row in settled:
+    for k, row in enumerate(settled):
         row.outcome, row.clicks = SETTLED, row.clicks | 1
+        if k % 3 == 0:
+            row.expires, row.learning, row.reward, row.rewards = row.expires + 9, None, 2.5, "[2.0, 0.5]"
     store.save(Changes(touched=settled))
     store.commit()
     store.begin()

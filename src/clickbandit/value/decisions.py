@@ -17,6 +17,8 @@ _COLUMNS = (
     *("impression", "time", "query", "candidates", "list", "source", "clicks"),
     *("propensities", "prefix_propensities", "propensity_errors"),
 )
+_REWARDS = "rewards"
+"""Which exports of earlier versions do not have: they have clicks alone."""
 _ROUNDING = 1e-9
 
 
@@ -38,14 +40,26 @@ class Decisions:
     """Impressions that no policy made, or whose propensities are not known."""
     estimated: bool = False
     """Whether some propensities are estimates."""
+    rewards: FloatArray | None = None
+    """What each item earned, if that is not its clicks."""
 
     def __len__(self) -> int:
         return len(self.lists)
 
+    @property
+    def earned(self) -> FloatArray:
+        """What each item earned: its clicks, unless there are rewards."""
+        return self.clicks if self.rewards is None else self.rewards
+
+    @property
+    def unit(self) -> str:
+        """What is earned."""
+        return "clicks" if self.rewards is None else "reward"
+
     @cached_property
     def reward(self) -> FloatArray:
-        """The clicks of each list."""
-        return np.asarray(self.clicks.sum(axis=1), np.float64)
+        """What each list earned."""
+        return np.asarray(self.earned.sum(axis=1), np.float64)
 
 
 def read_decisions(*paths: str | Path) -> Decisions:
@@ -66,15 +80,18 @@ def read_decisions(*paths: str | Path) -> Decisions:
     for row in rows.values():
         candidates.setdefault(row["query"], set()).update(row["candidates"] or (), row["list"])
     width = max(len(row["list"]) for row in known)
+    clicks = _filled([row["clicks"] for row in known], width, 0.0)
+    rewards = _filled([row["rewards"] or row["clicks"] for row in known], width, 0.0)
     return Decisions(
         queries=[row["query"] for row in known],
         lists=[tuple(row["list"]) for row in known],
         candidates={query: frozenset(items) for query, items in candidates.items()},
-        clicks=_filled([row["clicks"] for row in known], width, 0.0),
+        clicks=clicks,
         propensities=_filled([row["propensities"] for row in known], width, 1.0),
         prefixes=_filled([row["prefix_propensities"] for row in known], width, 1.0),
         left_out=len(rows) - len(known),
         estimated=any(row["propensity_errors"] for row in known),
+        rewards=None if np.array_equal(clicks, rewards) else rewards,
     )
 
 
@@ -84,8 +101,10 @@ def _read(path: Path) -> pa.Table:
         missing = next((name for name in _COLUMNS if name not in table.column_names), None)
         if missing:
             raise _not_exported(path, f"it has no column {missing!r}")
-        typed = pa.schema([schema().field(name) for name in _COLUMNS])
-        table = table.select(_COLUMNS).cast(typed)
+        if _REWARDS not in table.column_names:
+            table = table.append_column(_REWARDS, pa.nulls(len(table), schema().field(_REWARDS).type))
+        names = (*_COLUMNS, _REWARDS)
+        table = table.select(names).cast(pa.schema([schema().field(name) for name in names]))
     except (OSError, pa.ArrowException) as error:
         raise _not_exported(path, str(error).splitlines()[0]) from None
     for row in table.to_pylist():
@@ -103,8 +122,10 @@ def _not_exported(path: Path, found: str) -> InputError:
 def _fits(row: Mapping[str, Any]) -> bool:
     """Whether there is something for each item of a list, and propensities are such."""
     columns = [row[name] or [] for name in ("list", "clicks", "propensities", "prefix_propensities")]
+    if row[_REWARDS] is not None:
+        columns.insert(0, row[_REWARDS])
     return len({len(column) for column in columns}) == 1 and all(
-        chance is not None and 0 < chance <= 1 + _ROUNDING for column in columns[2:] for chance in column
+        chance is not None and 0 < chance <= 1 + _ROUNDING for column in columns[-2:] for chance in column
     )
 
 

@@ -23,12 +23,14 @@ LEAST_CLICKS = 20.0
 ANY, CASCADE, BY_POSITION = "any users", "users who look from the top", "users who click by item and position"
 _LEARNED = (10, 2)
 """After which parts of the log (a tenth and a half) the click model of cascade-dr is fitted anew."""
+_ALL = ("", "")
+"""No query has this name."""
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one estimator says, in clicks per list."""
+    """What one estimator says, in clicks (or reward) per list."""
 
     estimator: str
     value: float | None
@@ -62,6 +64,23 @@ class Valuation:
     """Logged lists that were used."""
     left_out: int
     """Others: no policy made them, their propensities are not known, or no list is given for their query."""
+    unit: str = "clicks"
+    """What is earned: clicks, or reward if that was exported."""
+
+    def times(self, scale: float) -> "Valuation":
+        """The same where everything earns so many times as much."""
+
+        def larger(one: Estimate) -> Estimate:
+            if one.value is None or one.low is None or one.high is None:
+                return one
+            return replace(one, value=scale * one.value, low=scale * one.low, high=scale * one.high)
+
+        return replace(
+            self,
+            shown=larger(self.shown),
+            estimates=[larger(one) for one in self.estimates],
+            predicted=scale * self.predicted,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +102,14 @@ def value_of_lists(
     ['sips', 'snsips', 'iips', 'sniips', 'rips', 'snrips', 'cascade-dr', 'rm', 'irm', 'rrm']
     """
     _check(decisions, lists)
+    if decisions.rewards is None:
+        return _valued(decisions, lists, model)
+    most = float(decisions.rewards.max()) or 1.0  # 1 is the most that an item earns in what follows
+    found = _valued(replace(decisions, rewards=decisions.rewards / most), lists, model)
+    return found.times(most)
+
+
+def _valued(decisions: Decisions, lists: Mapping[str, Sequence[str]], model: str) -> Valuation:
     used = np.array([query in lists for query in decisions.queries])
     rows = np.flatnonzero(used).tolist()
     if len(rows) < LEAST_EFFECTIVE:
@@ -90,7 +117,7 @@ def value_of_lists(
             f"these lists cannot be valued from this log: it has {len(rows)} lists for their queries, and "
             f"{LEAST_EFFECTIVE:,.0f} are needed"
         )
-    clicks = decisions.clicks[rows]
+    clicks = decisions.earned[rows]
     alike = _alike(decisions, lists, rows)
     slate, position, cascade = _ratios(decisions, alike, rows)
     ones = np.ones_like(clicks)
@@ -127,6 +154,7 @@ def value_of_lists(
         predicted=float(np.mean(predicted)),
         lists=len(rows),
         left_out=decisions.left_out + int((~used).sum()),
+        unit=decisions.unit,
     )
 
 
@@ -253,14 +281,30 @@ def _predictions(
     )
     found = fit(count_log(frame), model)
     known = {query: set(found.items(query)) for query in found.queries}
-    shared = float(decisions.clicks[rows].mean())
+    shared, worth = float(decisions.earned[rows].mean()), _worth(decisions, rows)
     predictions = {}
     for query in set(decisions.queries) & set(lists):
         target = list(lists[query])[:width]
         chances = np.full(len(target), shared)  # of what was never shown in the part that was fitted
         if set(target) <= known.get(query, set()):
             chances = found.model(query, target).click_probability(range(len(target)))
+            chances = chances * [worth.get((query, item), worth[_ALL]) for item in target]
         ahead = np.zeros(width)
         ahead[: len(target)] = np.cumsum(chances[::-1])[::-1]
         predictions[query] = ahead
     return predictions
+
+
+def _worth(decisions: Decisions, rows: Sequence[int]) -> dict[tuple[str, str], float]:
+    """By query and item, what it earned for each of its clicks in some of the log; `_ALL` is of all."""
+    if decisions.rewards is None:
+        return {_ALL: 1.0}
+    sums: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        for k, item in enumerate(decisions.lists[row]):
+            one = sums.setdefault((decisions.queries[row], item), [0.0, 0.0])
+            one[0] += decisions.rewards[row, k]
+            one[1] += decisions.clicks[row, k]
+    earned, clicked = decisions.rewards[rows].sum(), decisions.clicks[rows].sum()
+    found = {key: earned / clicks for key, (earned, clicks) in sums.items() if clicks > 0}
+    return {**found, _ALL: float(earned / max(clicked, 1.0))}

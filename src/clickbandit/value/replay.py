@@ -21,7 +21,7 @@ from clickbandit.value.lists import LEAST_CLICKS, LEAST_EFFECTIVE
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a policy would have earned, in clicks per list."""
+    """What a policy would have earned, in clicks (or reward) per list."""
 
     policy: str
     value: float
@@ -32,6 +32,8 @@ class Replayed:
     """Lists that were its own."""
     lists: int
     """In the log."""
+    unit: str = "clicks"
+    """What is earned: clicks, or reward if that was exported."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,12 +65,15 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
     """What a policy would have earned that starts afresh and learns from the log.
 
     The log should be one of a policy that shows every list again and again, such as `random`: one that it does not show
-    any more is waited for in vain.
+    any more is waited for in vain. Where there are rewards it learns from a yes or no for each item, with the
+    probability that this earned so much of the most that any item did.
     """
     algorithm = Algorithms().add(policy)
     learners: dict[str, _Learner] = {}
     waiting: dict[str, tuple[str, ...]] = {}
     rewards = []
+    most = None if decisions.rewards is None else float(decisions.rewards.max()) or 1.0
+    chance, _ = generators(seed, "", "rewards", algorithm.name, 0)
     for row, (query, shown) in enumerate(zip(decisions.queries, decisions.lists, strict=True)):
         if query not in learners:
             items = sorted(decisions.candidates[query])
@@ -76,9 +81,10 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
         if query not in waiting:
             waiting[query] = learners[query].rank()
         if waiting[query] == shown:
-            clicks = decisions.clicks[row, : len(shown)]
-            learners[query].learn(clicks.astype(np.int64))
-            rewards.append(float(clicks.sum()))
+            earned = decisions.earned[row, : len(shown)]
+            told = earned if most is None else chance.random(len(shown)) < earned / most
+            learners[query].learn(told.astype(np.int64))
+            rewards.append(float(earned.sum()))
             del waiting[query]
     values = np.array(rewards)
     if len(values) < LEAST_EFFECTIVE or values.sum() < LEAST_CLICKS:
@@ -88,4 +94,5 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
             "not show all lists"
         )
     low, high = watched_sum(float(values.mean()), values - values.mean())
-    return Replayed(algorithm.name, float(values.mean()), max(low, 0.0), high, len(values), len(decisions))
+    mean = float(values.mean())
+    return Replayed(algorithm.name, mean, max(low, 0.0), high, len(values), len(decisions), decisions.unit)

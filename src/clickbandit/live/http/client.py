@@ -25,6 +25,7 @@ from clickbandit.live.requests import (
     rank_request,
     with_told,
 )
+from clickbandit.live.rewards import CLICK
 from clickbandit.live.told import read_told
 from clickbandit.live.values import (
     MAX_NAME,
@@ -357,7 +358,12 @@ def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:
     part: list[bytes] = []
     size = 0
     for click in clicks:
-        event = _encode(messages.EventBody(click.impression, click.item, click.event_id, click.timestamp))
+        action = None if click.action == CLICK else click.action
+        event = _encode(
+            messages.EventBody(
+                click.impression, click.item, click.event_id, click.timestamp, action, click.amount
+            )
+        )
         if size + len(event) > _MAX_BYTES:
             yield b'{"events":[%b]}' % b",".join(part)
             part, size = [], 0

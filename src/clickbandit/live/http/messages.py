@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from clickbandit.live.requests import MIN_HORIZON
+from clickbandit.live.rewards import MAX_ACTION, MAX_AMOUNT
 from clickbandit.live.values import (
     MAX_FEATURES,
     MAX_ID,
@@ -102,8 +103,8 @@ class RankBody(Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class EventBody(Struct, forbid_unknown_fields=True, gc=False):
-    """A click on an item of an impression."""
+class EventBody(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):
+    """A click on an item of an impression, or another action that has a reward."""
 
     id: Impression
     item: Item
@@ -113,6 +114,23 @@ class EventBody(Struct, forbid_unknown_fields=True, gc=False):
     ] = None
     timestamp: Annotated[
         str | None, _checked("When it happened, by the client's clock (RFC 3339).", format="date-time")
+    ] = None
+    action: Annotated[
+        str | None,
+        _checked(
+            "What was done: click, or one of --rewards. Click if not given.",
+            minLength=1,
+            maxLength=MAX_ACTION,
+            pattern=_TEXT,
+        ),
+    ] = None
+    amount: Annotated[
+        float | None,
+        _checked(
+            "How many times its reward an action other than a click is worth, such as what was paid.",
+            minimum=0,
+            maximum=MAX_AMOUNT,
+        ),
     ] = None
 
 

@@ -53,6 +53,7 @@ _TOTALS = {
     "voided": "Impressions voided",
     "clicks": "Clicks of settled impressions, at most one for an item in each",
     "late": "Clicks that came after settlement",
+    "reward": "What settled impressions earned: their clicks, unless --rewards says more",
     "failures": "Batches of operations that the store refused",
     "batches": "Transactions committed",
     "operations": "Operations in these",
@@ -196,7 +197,7 @@ class _Store:
         if stats.holdout is not None:
             means = GaugeMetricFamily(
                 "clickbandit_clicks_per_impression",
-                "Clicks per settled impression while a share was held out",
+                "Clicks, or with --rewards reward, per settled impression while a share was held out",
                 labels=["arm"],
             )
             means.add_metric(["treated"], stats.holdout.treated.per_impression.mean)
@@ -204,7 +205,7 @@ class _Store:
             yield means
         lift = GaugeMetricFamily(
             "clickbandit_holdout_difference",
-            "Clicks per impression, treated minus held out, with the ends of its 95% confidence sequence",
+            "Clicks (or reward) per impression, treated minus held out, with the ends of its 95% confidence sequence",
             labels=["value", "period"],
         )
         for period, found in (

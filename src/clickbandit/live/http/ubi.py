@@ -7,19 +7,20 @@ impression knows where its items stood.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 from msgspec import Struct
 
 from clickbandit.errors import InputError
+from clickbandit.live.rewards import CLICK
 from clickbandit.live.values import Event
 
-Click = Literal["click", "click_through"]
-"""The actions that are clicks. Others (impressions, purchases, ..) are not learned from."""
+CLICKS = ("click", "click_through")
+"""The actions that are clicks. Others (purchases, ..) are learned from if they have a reward under their name."""
 
 
 class UbiObject(Struct):
-    """What was clicked."""
+    """What was clicked, or bought."""
 
     object_id: str | int
 
@@ -33,7 +34,7 @@ class UbiEventAttributes(Struct):
 class UbiEvent(Struct):
     """An event of UBI, as far as it is read here; its other fields may be there."""
 
-    action_name: Click
+    action_name: str
     query_id: str
     event_attributes: UbiEventAttributes
     timestamp: str | int | None = None
@@ -47,11 +48,8 @@ def is_ubi(event: Mapping[str, Any]) -> bool:
 def read_event(event: Mapping[str, Any]) -> Event:
     """The click that a UBI event reports, with its names changed to ours; the ranker checks the values."""
     action = event.get("action_name")
-    clicks = get_args(Click)
-    if action not in clicks:
-        raise InputError(
-            f"action_name must be {' or '.join(clicks)} to be learned from, found {str(action)[:50]!r}"
-        )
+    if action is None:
+        raise InputError("a UBI event must say what was done as action_name, such as click")
     if event.get("query_id") is None:
         raise InputError("a UBI event must name the impression that was clicked in as query_id")
     thing = _part(_part(event, "event_attributes"), "object")
@@ -65,6 +63,7 @@ def read_event(event: Mapping[str, Any]) -> Event:
         item=str(item) if isinstance(item, int) and not isinstance(item, bool) else item,
         event_id=event.get("event_id"),
         timestamp=_time(event.get("timestamp")),
+        action=CLICK if action in CLICKS else action,
     )
 
 

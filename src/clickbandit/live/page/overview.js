@@ -2,7 +2,7 @@
 
 import {curve, interval, spark} from "./charts.js";
 import {h, table} from "./dom.js";
-import {ago, chance, count, counted, rate, share, signed, STATES} from "./words.js";
+import {ago, chance, count, counted, earnings, rate, share, signed, STATES} from "./words.js";
 
 const SAMPLES = 120;
 const LIMIT = 50;
@@ -31,7 +31,7 @@ export function render({stats, page}, view) {
     filters(stats, view),
     page.total === 0 ? h("p", {}, stats.queries === 0
       ? "No query has been asked for yet: POST /v1/rank makes the first."
-      : "No query matches.") : queries(page, view),
+      : "No query matches.") : queries(page, view, stats.rewards),
     pager(page, view),
     help(),
   ];
@@ -69,6 +69,7 @@ function figures(stats) {
   return h("dl", {class: "figures"},
     figure("Impressions a second", rate(current("impressions")), `${count(stats.impressions)} in all`, spark(rates("impressions"), "var(--blue)")),
     figure("Clicks a second", rate(current("clicks")), `${count(stats.clicks)} in all`, spark(rates("clicks"), "var(--vermillion)")),
+    stats.rewards && figure("Reward per impression", stats.settled ? chance(stats.reward / stats.settled) : "–", stats.rewards),
     figure("Settled", share(stats.settled, stats.impressions), waiting(stats.impressions - stats.settled - stats.voided)),
     figure("Late clicks", share(stats.late, clicks), `${count(stats.late)} came after settlement`),
     figure("Voided", share(stats.voided, stats.impressions), `${counted(stats.voided, "impression")} never seen`),
@@ -88,22 +89,23 @@ function shared({queries: teachers, curve: places, examination}) {
     figureOf(examination, "How often a position is looked at:", "How often each position is looked at while nothing above was clicked, compared with the first."));
 }
 
-const verdict = ({low, high}) => (low > 0 ? "lists made here get more clicks." : high < 0 ? "lists made here get fewer clicks." : "not yet told from chance.");
+const verdict = ({low, high}, {name, fewer}) => (low > 0 ? `lists made here get more ${name}.` : high < 0 ? `lists made here get ${fewer}.` : "not yet told from chance.");
 
 // A comparison of a day or a week, which has an error of its own.
-function period(name, holdout) {
+function period(name, holdout, earned) {
   if (!holdout) return h("li", {}, `${name}: too few clicks yet to compare.`);
   const {mean, low, high} = holdout.difference;
-  return h("li", {}, `${name}: ${signed(mean)}, ${signed(low)} to ${signed(high)}: `, verdict(holdout.difference));
+  return h("li", {}, `${name}: ${signed(mean)}, ${signed(low)} to ${signed(high)}: `, verdict(holdout.difference, earned));
 }
 
 // All time, the week and the day, of a query or of all.
-export function comparison({holdout, holdout_week: week, holdout_today: today}) {
+export function comparison({holdout, holdout_week: week, holdout_today: today, rewards}) {
   if (!holdout) {
     return h("p", {class: "note"}, "Nothing to compare with yet. ", h("code", {}, "clickbandit serve --holdout 0.05"),
       " shows the given order to 5% of impressions; once both sides have 20 clicks, they are compared here.");
   }
   const {treated, held_out, difference, unit} = holdout;
+  const earned = earnings(rewards);
   const most = 1.1 * Math.max(treated.per_impression.high, held_out.per_impression.high);
   const arm = (name, one, paint) => h("tr", {},
     h("th", {scope: "row"}, name),
@@ -114,12 +116,12 @@ export function comparison({holdout, holdout_week: week, holdout_today: today}) 
   const relative = held_out.per_impression.mean > 0 ? ` (${signed(difference.mean / held_out.per_impression.mean * 100).replace(/\.\d+$/, "")}%)` : "";
   return h("section", {"aria-labelledby": "holdout"},
     h("h2", {id: "holdout"}, "Against the given order"),
-    h("p", {}, h("strong", {}, `${signed(difference.mean)} clicks per impression${relative}`),
-      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)} however often you look: `, verdict(difference)),
-    h("ul", {}, period("This week", week), period("Today (UTC)", today)),
+    h("p", {}, h("strong", {}, `${signed(difference.mean)} ${earned.name} per impression${relative}`),
+      `, 95% interval ${signed(difference.low)} to ${signed(difference.high)} however often you look: `, verdict(difference, earned)),
+    h("ul", {}, period("This week", week, earned), period("Today (UTC)", today, earned)),
     h("div", {class: "wide", tabindex: 0, role: "group", "aria-label": "Comparison"}, h("table", {class: "arms"},
-      h("caption", {class: "unseen"}, "Clicks per impression with their 95% intervals"),
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "lists"), h("th", {scope: "col", class: "number"}, "clicks per impression"),
+      h("caption", {class: "unseen"}, `${earned.Name} per impression with 95% intervals`),
+      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "lists"), h("th", {scope: "col", class: "number"}, `${earned.name} per impression`),
         h("th", {scope: "col"}, "95% interval"), h("th", {scope: "col", class: "number"}, "impressions"),
         unit === "user" && h("th", {scope: "col", class: "number"}, "users"))),
       h("tbody", {}, arm("made here", treated, "var(--blue)"), arm("held out, as given", held_out, "var(--gray)")))));
@@ -139,7 +141,7 @@ function filters(stats, view) {
     Object.keys(STATES).map((state) => chip(state, state, stats.states[state] ?? 0)));
 }
 
-function queries(page, view) {
+function queries(page, view, rewards) {
   const sortable = (key, name) => {
     const on = view.sort === key;
     const way = on ? (view.descending ? "descending" : "ascending") : "none";
@@ -155,7 +157,7 @@ function queries(page, view) {
     column("query", "query", "name", (row) => [h("a", {href: one(row)}, row.query), h("div", {class: "narrow"}, badge(row.state))]),
     ["state", {class: "extra"}, (row) => [badge(row.state), row.past_horizon && h("span", {class: "mark", title: "More was learned from than the horizon; learning goes on"}, " past horizon")]],
     column("impressions", "impressions", "number", (row) => count(row.impressions)),
-    ["clicks per impression", {class: "number"}, (row) => (row.settled ? chance(row.clicks / row.settled) : "–")],
+    [`${earnings(rewards).name} per impression`, {class: "number"}, (row) => (row.settled ? chance(row.reward / row.settled) : "–")],
     column("clicks", "clicks", "number extra", (row) => count(row.clicks)),
     ["late", {class: "number extra"}, (row) => count(row.late)],
     ["items", {class: "number extra"}, (row) => count(row.items)],

@@ -3,7 +3,7 @@
 import {colour, curve, interval, key, lines, swatch, tree} from "./charts.js";
 import {h, table} from "./dom.js";
 import {badge, comparison} from "./overview.js";
-import {chance, clock, count, counted, LAWS, percent, positions, share, STATES} from "./words.js";
+import {chance, clock, count, counted, earnings, LAWS, percent, positions, share, STATES} from "./words.js";
 
 const MOST_ROWS = 60;
 const MOST_SHOWN = 10;
@@ -32,7 +32,7 @@ export function render({detail, history}, view, width) {
     past(found, width),
     comparison(detail),
     cost(detail, history.points, width),
-    clicks(history.points, summary, width),
+    earned(history.points, detail, width),
     impressions(history.impressions),
   ];
 }
@@ -65,12 +65,12 @@ function controls(summary, {ready, why}) {
 const spent = ({max_loss: most, spent: part, explored, shown_given: given}) =>
   `${percent(part)} of the ${Math.round(1000 * most) / 10}% that may be lost; ${counted(explored, "list")} explored, ${count(given)} in the given order`;
 
-function facts({summary, generation, learned}) {
+function facts({summary, generation, learned, rewards}) {
   const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("dl", {class: "facts"},
     fact("Impressions", count(summary.impressions)),
     fact("Learned from", count(summary.learned)),
-    fact("Clicks per impression", summary.settled ? chance(summary.clicks / summary.settled) : "–"),
+    fact(`${earnings(rewards).Name} per impression`, summary.settled ? chance(summary.reward / summary.settled) : "–"),
     fact("Late clicks", count(summary.late)),
     fact("Voided", share(summary.voided, summary.impressions)),
     fact("Policy", h("code", {}, summary.policy)),
@@ -141,7 +141,7 @@ function ordered({groups, items, detail}) {
 }
 
 function items(found) {
-  const {groups, items: known} = found;
+  const {groups, items: known, detail} = found;
   const rows = ordered(found).filter((name) => !known.get(name)?.eliminated)
     .map((name) => ({name, group: groupOf(groups, name), ...known.get(name)}));
   const most = Math.max(0.01, ...rows.map((row) => Math.max(row.high ?? 0, row.estimate ?? 0)));
@@ -159,7 +159,8 @@ function items(found) {
     has("observed") && ["observed", {class: "number extra"}, (row) => count(row.observed ?? 0)],
     ...lately(found.history),
   ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), found.history.counted > 0 && h("p", {class: "note"},
-    `Shown, clicked and rate are counted over the last ${counted(found.history.counted, "settled impression")}, whatever made the list.`), staged && h("p", {class: "note"},
+    `Shown, clicked and rate are counted over the last ${counted(found.history.counted, "settled impression")}, whatever made the list.`), detail.rewards && h("p", {class: "note"},
+    `Events are worth ${detail.rewards}. A policy learns from a yes or no for each item, which chance makes of rewards: estimates are shares of the largest reward.`), staged && h("p", {class: "note"},
     "Intervals are those of the last test; estimates count all clicks so far, also those at other positions."), has("in_list") && h("p", {class: "note"},
     "Estimates are of attraction: of those who look at an item, how many click it. Intervals shrink as it is looked at. Of many worlds that may still be true, “belongs in the list” counts those in which the item is among the most attractive.")];
 }
@@ -251,7 +252,7 @@ export function events(frames) {
 }
 
 const known = (points, summary) => {
-  const last = {at: Date.parse(summary.updated_at), settled: summary.settled, clicks: summary.clicks};
+  const last = {at: Date.parse(summary.updated_at), settled: summary.settled, reward: summary.reward};
   const all = points.map((point) => ({...point, at: Date.parse(point.at)}));
   return all.length && summary.settled > all.at(-1).settled ? [...all, last] : all;
 };
@@ -276,7 +277,7 @@ function promised({best, learned}) {
 function lately_got(all) {
   const last = all.at(-1);
   const from = all.findLast((point) => point.settled <= 0.75 * last.settled) ?? all[0];
-  return last.settled > from.settled ? (last.clicks - from.clicks) / (last.settled - from.settled) : null;
+  return last.settled > from.settled ? (last.reward - from.reward) / (last.settled - from.settled) : null;
 }
 
 // A line a + b ln(n) through the later points: a policy that learns loses less and less.
@@ -289,41 +290,43 @@ function growth(points) {
 }
 
 function cost(detail, points, width) {
-  const {summary, learned} = detail;
+  const {summary, learned, rewards} = detail;
   const all = known(points, summary).filter((point) => point.settled > 0);
-  const believed = promised(detail);
+  const believed = rewards ? null : promised(detail); // what it believes is of a yes or no, not of rewards
   const best = believed ?? (all.length ? lately_got(all) : null);
   const title = h("h2", {id: "cost"}, "What exploring cost");
   if (best === null || all.length < 2 || summary.settled < 100) {
     return h("section", {"aria-labelledby": "cost"}, title, h("p", {class: "note"}, "There is not enough to tell yet."));
   }
-  const lost = all.map(({settled, clicks}) => [settled, Math.max(0, best * settled - clicks)]);
+  const lost = all.map(({settled, reward}) => [settled, Math.max(0, best * settled - reward)]);
   const [n, now] = lost.at(-1);
-  const luck = 2 * Math.sqrt(Math.max(1, summary.clicks));
+  const luck = rewards ? "" : `, give or take ${count(Math.round(2 * Math.sqrt(Math.max(1, summary.clicks))))} by chance`;
   const done = summary.frozen || learned.settled;
   const slope = done ? 0 : growth(lost);
   const ahead = [1, 1.25, 1.5, 1.75, 2].map((times) => [times * n, now + slope * Math.log(times)]);
-  const whole = (value) => counted(Math.round(value), "click");
+  const {name, Name} = earnings(rewards);
+  const whole = (value) => (rewards ? `${count(Math.round(value))} ${name}` : counted(Math.round(value), "click"));
   const more = done ? "Nothing more is to be lost: the list does not change." : `${whole(ahead.at(-1)[1] - now)} more are expected by ${count(2 * n)} impressions, if it goes on as it did.`;
   return h("section", {"aria-labelledby": "cost"}, title,
-    h("p", {}, h("strong", {}, `About ${whole(now)} so far`), `, give or take ${count(Math.round(luck))} by chance. ${more}`),
+    h("p", {}, h("strong", {}, `About ${whole(now)} so far`), `${luck}. ${more}`),
     h("figure", {},
       h("p", {class: "tools"}, [["so far", ""], ["expected", "4 3"]].map(([name, dash]) => h("span", {class: "key"}, key({paint: "var(--vermillion)", dash}), ` ${name}`))),
       lines([{points: lost, paint: "var(--vermillion)"}, {points: ahead, paint: "var(--vermillion)", dash: "4 3"}],
-        {width, x: (value) => `${count(Math.round(value))} impressions`, y: (value) => count(Math.round(value)), label: `Clicks lost by exploring: ${count(Math.round(now))} so far. ${more}`}),
-      h("figcaption", {}, `Clicks that the best list known now would have had more. It is taken to get ${chance(best)} from an impression, `,
+        {width, x: (value) => `${count(Math.round(value))} impressions`, y: (value) => count(Math.round(value)), label: `${Name} lost by exploring: ${count(Math.round(now))} so far. ${more}`}),
+      h("figcaption", {}, `${Name} that the best list known now would have had more. It is taken to get ${chance(best)} from an impression, `,
         believed === null ? "as the last quarter of all impressions did." : "by what the policy believes of its items and of users.")));
 }
 
-function clicks(points, summary, width) {
+function earned(points, {summary, rewards}, width) {
   const all = known(points, summary);
+  const {Name} = earnings(rewards);
   const line = [];
   for (let k = 1; k < all.length; k += 1) {
     const settled = all[k].settled - all[k - 1].settled;
-    if (settled >= 20) line.push([all[k].at, (all[k].clicks - all[k - 1].clicks) / settled]);
+    if (settled >= 20) line.push([all[k].at, (all[k].reward - all[k - 1].reward) / settled]);
   }
-  return h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression over time"),
-    lines([{points: line, paint: "var(--blue)"}], {width, label: `Clicks per impression over time, ${line.length ? `now ${chance(line.at(-1)[1])}` : "nothing yet"}`}));
+  return h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, `${Name} per impression over time`),
+    lines([{points: line, paint: "var(--blue)"}], {width, label: `${Name} per impression over time, ${line.length ? `now ${chance(line.at(-1)[1])}` : "nothing yet"}`}));
 }
 
 function list({items, clicked}) {

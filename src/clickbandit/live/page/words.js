@@ -8,6 +8,9 @@ export const rate = (n) => (n === null ? "–" : n >= 100 ? count(Math.round(n))
 export const chance = (x) => (x === undefined || x === null || Number.isNaN(x) ? "–" : x.toFixed(3));
 export const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(3);
 
+// What lists earn, by the setting rewards: clicks unless it says more.
+export const earnings = (rewards) => (rewards ? {name: "reward", Name: "Reward", fewer: "less reward"} : {name: "clicks", Name: "Clicks", fewer: "fewer clicks"});
+
 export function bytes(n) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
   let k = 0;

@@ -69,6 +69,8 @@ class QueryRow:
     progress: int = UNDIVIDED
     idle: int = 0
     """Impressions that ended without anything learned from them since the last that was learned from."""
+    reward: float = 0.0
+    """What its settled impressions earned."""
 
 
 QUERY_COLUMNS = tuple(QueryRow.__dataclass_fields__)
@@ -104,6 +106,10 @@ class ImpressionRow:
     """Who is compared: None if each impression is for itself, else a user, or "" for one who is not known."""
     offer: int | None = None
     """What it was chosen from."""
+    reward: float | None = None
+    """What it earned so far, from when its clicks are over; None before, and where no rewards are set."""
+    rewards: str | None = None
+    """By position as JSON: what other events than clicks earned; once it is settled, what all did. None for nothing."""
 
 
 IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
@@ -121,6 +127,8 @@ class EventRow(NamedTuple):
     late: bool
     timestamp: str | None
     """When it happened, by the client's clock."""
+    reward: float | None = None
+    """What it is worth, if rewards are set."""
 
 
 class OfferRow(NamedTuple):
@@ -151,9 +159,10 @@ class ComparisonRow(NamedTuple):
     unit: str
     """The user, or "" for all impressions that are for themselves."""
     impressions: int
-    clicks: int
-    squares: int
-    """Of the clicks of each impression."""
+    clicks: float
+    """Or what was earned, if rewards are set."""
+    squares: float
+    """Of that of each impression."""
 
 
 DAY = 86_400_000
@@ -212,7 +221,7 @@ class Changes:
     impressions: list[ImpressionRow] = field(default_factory=list)
     """New ones."""
     touched: list[ImpressionRow] = field(default_factory=list)
-    """Old ones whose outcome or clicks changed."""
+    """Old ones whose outcome, clicks, expires, learning, reward or rewards changed."""
     events: list[EventRow] = field(default_factory=list)
     log: list[LogRow] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)

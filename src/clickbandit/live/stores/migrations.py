@@ -5,7 +5,7 @@ Where workers of the version before can go on while others are replaced, every s
 
 from clickbandit.errors import InputError
 
-VERSION = 4
+VERSION = 5
 """Of the tables."""
 _TYPES = {
     "sqlite": {
@@ -27,7 +27,7 @@ _TABLES = (
     """create table comparisons (
     number {key}, query {int} not null, length {int} not null, start {int} not null, share {real} not null,
     held_out {bool} not null, by_user {bool} not null, unit text not null, impressions {int} not null,
-    clicks {int} not null, squares {int} not null
+    clicks {real} not null, squares {real} not null
 )""",
     "create unique index compared on comparisons (query, length, start, share, held_out, by_user, unit)",
     "create index of_period on comparisons (length, start, by_user)",
@@ -71,6 +71,11 @@ STEPS: dict[int, tuple[str, ...]] = {
         ),
     ),
     3: (_IN_USE,),
+    4: (
+        "alter table impressions add column rewards text",
+        "alter table queries add column reward double precision not null default 0",
+        "update queries set reward = clicks",
+    ),
 }
 """By the version that they start from."""
 _OWN: dict[tuple[str, int], tuple[str, ...]] = {
@@ -86,6 +91,14 @@ _OWN: dict[tuple[str, int], tuple[str, ...]] = {
     ),
     ("sqlite", 3): (),
     ("postgresql", 3): (),
+    ("sqlite", 4): (
+        "alter table impressions drop column context",
+        "alter table impressions drop column features",
+    ),
+    ("postgresql", 4): (
+        "alter table comparisons alter column clicks type double precision",
+        "alter table comparisons alter column squares type double precision",
+    ),
 }
 """By the database too."""
 

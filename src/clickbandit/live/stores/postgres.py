@@ -47,15 +47,15 @@ insert into meta (version) values ({VERSION});
 create table queries (
     id bigint generated always as identity primary key, name text not null collate "C" unique, policy text not null,
     positions bigint not null, horizon bigint not null, "window" bigint, created bigint not null, frozen text,
-    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:])},
-    prior bytea
+    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:-1])},
+    reward double precision not null default 0, prior bytea
 ) with (fillfactor = 50);
 
 create table impressions (
     number bigint generated always as identity primary key, id text not null collate "C" unique, query bigint not null,
     at bigint not null, expires bigint not null, source bigint not null,
     items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
-    clicks bigint not null, "user" text, share double precision, context bytea, features bytea, reward double precision,
+    clicks bigint not null, "user" text, share double precision, reward double precision, rewards text,
     unit text, offer bigint, mark bigint
 ) with (fillfactor = 70);
 create index due on impressions (expires, number) where outcome = {PENDING};

@@ -22,6 +22,7 @@ class Totals(NamedTuple):
     voided: int
     clicks: int
     late: int
+    reward: float
 
 
 class ArmSums(NamedTuple):
@@ -48,6 +49,8 @@ class Decision(NamedTuple):
     propensities: bytes | None
     clicks: int
     reward: float | None
+    rewards: str | None
+    """By position, as JSON; None for nothing, or where there is no reward."""
     user: str | None
     policy: str
     positions: int

@@ -35,8 +35,11 @@ _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "creat
 _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 _SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
-_SET = "update impressions set outcome = ?, clicks = ?"
-_SET_IMPRESSION = f"{_SET} where id = ?"
+_TOUCHED = {
+    False: ("outcome", "clicks"),
+    True: ("outcome", "clicks", "expires", "learning", "reward", "rewards"),
+}
+"""The columns of an impression that changed, by whether it may earn more than clicks."""
 _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
@@ -116,8 +119,7 @@ class SqlStore(ABC):
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
             (_SET_QUERY, [_query_values(row) for row in changes.queries]),
             (_ADD_IMPRESSION, [_impression_values(row) for row in changes.impressions]),
-            (_SET_IMPRESSION, [(i.outcome, i.clicks, i.id) for i in changes.touched if i.outcome != SETTLED]),
-            (f"{_SET} {self.database.set_mark} where id = ?", [(i.outcome, i.clicks, i.id) for i in settled]),
+            *self._set(changes.touched),
             (_ADD_EVENT, changes.events),
             (_ADD_LOG, changes.log),
             (_ADD_SNAPSHOT, changes.snapshots),
@@ -138,6 +140,23 @@ class SqlStore(ABC):
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)
             self.database.run(f"delete from impressions where id {self.database.one_of}", ids)
+
+    def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+        """The statements that change impressions: few columns of most."""
+        for earns, names in _TOUCHED.items():
+            values = attrgetter(*names, "id")
+            for settled in (False, True):
+                rows = [
+                    values(i)
+                    for i in touched
+                    if (i.reward is not None or i.rewards is not None) == earns
+                    and (i.outcome == SETTLED) == settled
+                ]
+                mark = self.database.set_mark if settled else ""
+                yield (
+                    f"update impressions set {', '.join(f'{n} = ?' for n in names)} {mark} where id = ?",
+                    rows,
+                )
 
     def _forget_before(self, query: int, number: int) -> int:
         """Delete all that a snapshot replaces, and say how many rows that were."""

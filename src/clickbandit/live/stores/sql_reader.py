@@ -32,7 +32,7 @@ SNAPSHOT = f"select {columns(Snapshot._fields)} from snapshots where query = ? a
 LOG = f"select {columns(LogRow._fields)} from log where query = ? and number > ? order by number"
 DECISION = f"""
     select impressions.number, mark, impressions.id, impressions.at, name, offers.items, impressions.items, source,
-        propensities, impressions.clicks, reward, "user", coalesce(offers.policy, queries.policy),
+        propensities, impressions.clicks, impressions.reward, rewards, "user", coalesce(offers.policy, queries.policy),
         coalesce(offers.positions, queries.positions), coalesce(offers.horizon, queries.horizon), seed
     from impressions join queries on queries.id = impressions.query left join offers on offers.id = offer
     where outcome = {SETTLED} and"""
@@ -98,10 +98,11 @@ class SqlReader:
         return [ImpressionRow(*row) for row in rows]
 
     def totals(self) -> Totals:
-        sums = ", ".join(f"cast(coalesce(sum({name}), 0) as bigint)" for name in Totals._fields[4:])
+        sums = ", ".join(f"cast(coalesce(sum({name}), 0) as bigint)" for name in Totals._fields[4:-1])
         sure = f"count(*) filter (where frozen is null and progress in ({FINISHED}, {SURE}))"
         row = self._database.row(
-            f"select count(*), count(*) filter (where learned > horizon), count(frozen), {sure}, {sums} from queries"
+            f"select count(*), count(*) filter (where learned > horizon), count(frozen), {sure}, {sums}, "
+            "coalesce(sum(reward), 0.0) from queries"
         )
         return Totals(*(row or ()))
 
@@ -109,7 +110,7 @@ class SqlReader:
         one = "" if query is None else "and query = (select id from queries where name = ?)"
         values = (length, start, by_user, *([] if query is None else [query]))
         return [
-            ArmSums(share, bool(held_out), Units(*map(int, sums)))
+            ArmSums(share, bool(held_out), Units(*map(float, sums)))
             for share, held_out, *sums in self._database.rows(_COMPARED.format(one), values)
         ]
 

@@ -38,14 +38,14 @@ create table queries (
     impressions integer not null,
     learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
     late integer not null, progress integer not null, idle integer not null,
-    prior blob
+    prior blob, reward real not null
 );
 
 create table impressions (
     number integer primary key, id text not null unique, query integer not null, at integer not null,
     expires integer not null, source integer not null, items text not null,
     body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null,
-    user text, share real, context blob, features blob, reward real, unit text, offer integer, mark integer
+    user text, share real, reward real, unit text, offer integer, mark integer, rewards text
 );
 create index due on impressions (expires) where outcome = {PENDING};
 create index of_user on impressions (user) where user is not null;
