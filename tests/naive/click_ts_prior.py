@@ -50,14 +50,14 @@ class Expectation:
         kappa, strength = list(prior.attraction), list(prior.strength)
         average = sum(kappa) / len(kappa)
         trusting = [
-            Row([min(0.95, f * k) for k in kappa], [s / f for s in strength], 0.003, 0.995 * p)
+            Row([min(0.95, f * k) for k in kappa], [s / f for s in strength], 0.003, 0.985 * p)
             for f, p in LEVELS.items()
         ]
         flat = [
-            Row([f * average for _ in kappa], [1 / (f * average) for _ in kappa], 0, 0.004 * p)
+            Row([f * average for _ in kappa], [1 / (f * average) for _ in kappa], 0, 0.012 * p)
             for f, p in LEVELS.items()
         ]
-        self.rows = [*trusting, *flat, Row([0.5 for _ in kappa], [2.0 for _ in kappa], 0, 0.001)]
+        self.rows = [*trusting, *flat, Row([0.5 for _ in kappa], [2.0 for _ in kappa], 0, 0.003)]
         self.weights = [row.prior for row in self.rows]
         self.likeliest = self.rows[3]
         self.drawn = self.rows[3]

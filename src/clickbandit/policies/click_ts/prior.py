@@ -40,7 +40,7 @@ LEVELS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0)
 LEVEL_PRIOR = (0.05, 0.1, 0.2, 0.45, 0.2)
 N_LEVELS = 5
 N_ROWS = 2 * N_LEVELS + 1
-TRUST, FLAT, NONE = 0.995, 0.004, 0.001
+TRUST, FLAT, NONE = 0.985, 0.012, 0.003
 """How probably the prior is right but for its level, says nothing but the level, and not even that. A few clicks
 outweigh these, and until then a list that is drawn from the last two costs half of its clicks where the order is
 good."""
