@@ -5,6 +5,7 @@ import gc
 import hashlib
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,10 @@ os.environ.setdefault("CLICKBANDIT_CACHE", str(CACHE))
 os.environ.setdefault(
     "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1"
 )  # it would colour every type that does not fit
+
+# tests start a hundred processes, and each would make the bytecode of this project anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 from numba.core.caching import NullCache  # noqa: E402
 from numba.core.dispatcher import Dispatcher  # noqa: E402

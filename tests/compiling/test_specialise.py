@@ -1,6 +1,7 @@
 """Generated modules: cached from one process to the next, never stale, and possible without a file."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 
 from clickbandit import Algorithm, CascadeModel, Policy, PositionBasedModel, Problem, Run, simulate
 from clickbandit.compiling import specialise as specialising
-from clickbandit.compiling.folder import folder
+from clickbandit.compiling.folder import folder, root
 from clickbandit.compiling.kernel import interpreted, is_compiled, kernel
 from clickbandit.compiling.specialise import specialise
 from clickbandit.simulation import loop
@@ -45,6 +46,13 @@ def run_script(cache: Path, policy: str, folder: Path, prologue: str = "") -> li
     return done.stdout.split()
 
 
+def new_cache(path: Path) -> Path:
+    """Without machine code; what is known of this Python, as which options numba takes, is not asked again."""
+    for known in root().glob("python-*"):
+        shutil.copytree(known, path / known.name)
+    return path
+
+
 needs_compiler = pytest.mark.skipif(
     not is_compiled(kernel(lambda: None)), reason="compilation is off (NUMBA_DISABLE_JIT)"
 )
@@ -66,7 +74,7 @@ def test_machine_code_is_found_again_and_edited_code_is_never_stale(tmp_path, mo
     text = text.replace("        ranking[k] = state.items[k]\n", f"        ranking[k] = {chosen}\n")
     text = text.replace("import numpy as np\n", "import distant, neighbour\nimport numpy as np\n")
     (tmp_path / "mine.py").write_text(text)
-    cache, policy = tmp_path / "cache", "mine.py:EpsilonGreedy"
+    cache, policy = new_cache(tmp_path / "cache"), "mine.py:EpsilonGreedy"
 
     first = run_script(cache, policy, tmp_path)
     again = run_script(cache, policy, tmp_path)
@@ -117,7 +125,7 @@ path = pathlib.Path("mine.py")
 path.write_text(path.read_text().replace("state.items[k]\\n", "len(state.items) - 1 - k\\n"))
 os.utime(path, (time.time() + 1, time.time() + 1))
 """
-    cache, policy = tmp_path / "cache", "mine.py:EpsilonGreedy"
+    cache, policy = new_cache(tmp_path / "cache"), "mine.py:EpsilonGreedy"
     before = run_script(cache, policy, tmp_path, edit_while_running)
     assert text != (tmp_path / "mine.py").read_text()
     after = run_script(cache, policy, tmp_path)

@@ -108,9 +108,9 @@ class Client(threading.Thread):
         self.chance = random.Random(name)
         self.connection: Any = None
         self.impressions: dict[str, Impression] = {}
-        self.replies = 0
-        self.unanswered = 0
+        self.replies = self.unanswered = 0
         self.slowest = 0.0
+        self.pause = 0.0  # seconds between two users
         self.lost = 0.0
         """Share of replies that this client does not wait for, and asks again."""
         self.learned = 0
@@ -151,7 +151,7 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self.stop.is_set():
+            while not self.stop.wait(self.pause):
                 self.visit()
         except BaseException as error:
             self.error = error

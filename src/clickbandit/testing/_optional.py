@@ -15,7 +15,7 @@ from clickbandit.testing.click_models import LEVEL, chi_square
 
 _MOMENTS = (0, 3, 200)
 """Lists that were made before a policy is looked at."""
-_SAMPLES = 1000
+_SAMPLES, _MIN_SAMPLES = 1000, 10
 _TOLERANCE = 1e-9
 _ITEM_KEYS: dict[str, Any] = {
     "item": int,
@@ -61,14 +61,15 @@ def check_propensity(moments: list[Session], where: str) -> None:
     propensity = interpreted(problem.policy.live.propensity)
     n_items, n_positions = problem.model.n_items, problem.positions
     positions = np.arange(n_positions)
+    samples = _SAMPLES if n_items > 1 else _MIN_SAMPLES
     for moment in moments:
         session, before = moment.copy(), moment.state
-        shown, said = np.zeros((_SAMPLES, n_positions), np.int64), np.zeros((_SAMPLES, n_positions))
-        for sample in range(_SAMPLES):
+        shown, said = np.zeros((samples, n_positions), np.int64), np.zeros((samples, n_positions))
+        for sample in range(samples):
             session.state = copy_of(before)
             ranking, memo = session.rank()
             out = np.full(n_positions, np.nan)
-            state = copy_of(session.state) if sample < 10 else None
+            state = copy_of(session.state) if sample < _MIN_SAMPLES else None
             given = ranking.tobytes(), memo.tobytes()
             propensity(session.state, ranking, memo, out)
             unchanged = given == (ranking.tobytes(), memo.tobytes())
@@ -95,11 +96,11 @@ def check_propensity(moments: list[Session], where: str) -> None:
             assert rest > -_TOLERANCE * n_items, (
                 f"{where}: the propensities of all items at position {k + 1} sum to {expected.sum()}, more than 1"
             )
-            cells = np.append(expected, max(rest, 0.0)) * _SAMPLES
+            cells = np.append(expected, max(rest, 0.0)) * samples
             possible = cells > _TOLERANCE
             distance, allowed = chi_square(np.append(seen[k], 0)[possible], cells[possible])
             assert distance <= allowed, (
-                f"{where}: of {_SAMPLES} lists {seen[k].tolist()} had the items at position {k + 1}, but propensity "
+                f"{where}: of {samples} lists {seen[k].tolist()} had the items at position {k + 1}, but propensity "
                 f"says {expected.tolist()}: chi-square is {distance:.1f}, above {allowed:.1f} (level {LEVEL})"
             )
 
