@@ -32,6 +32,7 @@ PLACES = {
     "click-ts.md": "Explanation",
     "decisions/": "Explanation",
     "speed.md": "Benchmarks",
+    "scale.md": "Benchmarks",
     "reliability.md": "Benchmarks",
     "project/": "Project",
 }
