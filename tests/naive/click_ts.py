@@ -338,7 +338,7 @@ class ClickTS:
                 rival = max(outside, key=sample.__getitem__)
             pair = shown[k], rival
         lead = self.wins[pair] - self.wins[pair[::-1]]
-        if (lead > 0 and chance >= 0.5 / math.sqrt(self.now + 1)) or self.contradicted(*pair[::-1]):
+        if (lead > 0 and chance >= 0.125 / math.sqrt(self.now + 1)) or self.contradicted(*pair[::-1]):
             return shown
         above, below = pair if rng.random() >= 0.5 else pair[::-1]
         self.memo = k, below

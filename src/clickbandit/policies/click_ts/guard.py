@@ -23,7 +23,7 @@ from clickbandit.policies.common import draw_index
 
 DOUBTED = 1 / 16
 """How many lists test a pair, if the tests so far do not favour the order that is shown."""
-FAVOURED = 0.5
+FAVOURED = 0.125
 """And otherwise, over the root of the number of lists; at most as many as those."""
 
 # --- what was found -----------------------------------------------------------------------------------------
