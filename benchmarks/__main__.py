@@ -6,7 +6,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import Rows, fitting, live, page, simulating
+from benchmarks import Rows, fitting, live, page, rivals, simulating
 from clickbandit.cores import cores
 from clickbandit.terminal import print_table
 
@@ -34,7 +34,13 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes: minutes rather than half an hour"
     )
-    parser.add_argument("--only", choices=["simulating", "fitting", "live", "page"], help="only one of them")
+    names = ["simulating", "fitting", "rivals", "live", "page"]
+    parser.add_argument("--only", choices=names, help="only one of them")
+    parser.add_argument(
+        "--rivals",
+        metavar="PYTHON",
+        help="an interpreter that has the packages of others (benchmarks/rivals.py)",
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("benchmarks.md"), help="save the tables here (%(default)s)"
     )
@@ -43,10 +49,11 @@ def main() -> None:
     parts = {
         "simulating": lambda: simulating.main(options.quick),
         "fitting": lambda: fitting.main(options.quick),
+        "rivals": lambda: rivals.main(options.quick, options.rivals),
         "live": lambda: live.main(options.quick, options.minutes),
         "page": lambda: page.main(options.quick),
     }
-    names = [options.only] if options.only else list(parts)
+    names = [options.only] if options.only else names
     about = ", ".join(f"{name} {value}" for name, value in machine().items())
     saved = f"# Speed\n\n`python -m benchmarks{' --quick' * options.quick}`: {about}. {METHOD}\n"
     print(about)

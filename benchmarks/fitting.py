@@ -1,7 +1,7 @@
 """From a log to click models: seconds and memory, end to end, each group of models in a process of its own.
 
 The log is generated: ten results to a list, 37 sessions to a list on average, as in the sample of the Yandex log.
-PyClick's rates are in sessions for each second of one core, at 50 iterations, with the log in memory.
+`benchmarks.rivals` has what others take.
 """
 
 import json
@@ -18,10 +18,6 @@ from benchmarks import Table
 
 GROUPS = {"CM DCM SDBN PBM": 60, "UBM": 90, "DBN": 180, "CCM": 180}
 """Models that are fitted together, and how many seconds they may take for ten million sessions on two cores."""
-PYCLICK = {"CM DCM SDBN PBM": 305, "UBM": 197, "DBN": 7, "CCM": 4}
-"""Sessions that PyClick fits in a second, in the first group its PBM alone."""
-TIMES = {"CM DCM SDBN PBM": 300, "UBM": 300, "DBN": 1000, "CCM": 1000}
-"""How many times PyClick's rate is wanted."""
 ITERATIONS = 50
 
 
@@ -45,8 +41,6 @@ def main(quick: bool) -> Iterator[Table]:
                     "wanted at most": "-" if quick else allowed,
                     "reading and counting": round(found["counting"], 1),
                     "peak MiB": round(found["memory"] / 2**20),
-                    "times PyClick": f"{sessions / seconds / PYCLICK[models]:,.0f}",
-                    "wanted at least": "-" if quick else f"{TIMES[models]:,}",
                 }
             )
         size = log.stat().st_size / 1e6
