@@ -40,7 +40,9 @@ class Counts:
             if isinstance(result, Shown):
                 self.ranked[result.source] += 1
             elif isinstance(result, list):
-                self.events.update(verdict.verdict for verdict in result if isinstance(verdict, Verdict))
+                for verdict in result:
+                    if isinstance(verdict, Verdict):
+                        self.events[verdict.verdict] += 1
 
 
 def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:

@@ -57,6 +57,8 @@ from clickbandit.live.values import (
 
 log = logging.getLogger("clickbandit.live")
 _write = json.JSONEncoder(ensure_ascii=False).encode
+_read = json.JSONDecoder().raw_decode
+"""What was written that way, without the looks around it that `json.loads` takes."""
 
 
 class Batch(OfQueries):
@@ -167,7 +169,7 @@ class Batch(OfQueries):
                 shown = arrange([*learner.best(), *items], request, row.positions)
                 return RULES, shown, None, None, ""
 
-        self._carefully(row, lambda: learner.rank(self.settings.propensity_draws))
+        self._carefully(row, learner.rank, self.settings.propensity_draws)
         self._append(row, records.RANK)
         ranking, names, written = learner.ranking.tolist(), learner.items, learner.written
         return (
@@ -201,7 +203,7 @@ class Batch(OfQueries):
         impression = self.impressions.get(event.impression)
         if impression is None:
             return Verdict("unknown", event.event_id, f"there is no impression {event.impression!r}")
-        shown = json.loads(impression.items)
+        shown, _ = _read(impression.items)
         if event.item not in shown:
             return Verdict(
                 "invalid", event.event_id, f"the impression {impression.id!r} has no item {event.item!r}"
@@ -374,10 +376,10 @@ class Batch(OfQueries):
         if impression.outcome != VOID and complete:
             feedback = self._feedback(impression)
             clicks = records.bits(feedback, len(order))
-            self._carefully(row, lambda: learner.settle(order, clicks, remembered))
+            self._carefully(row, learner.settle, order, clicks, remembered)
             self._append(row, records.settle(ranking, feedback, memo))
             return True
-        self._carefully(row, lambda: learner.void(order, remembered))
+        self._carefully(row, learner.void, order, remembered)
         self._append(row, records.void(ranking, memo))
         return False
 

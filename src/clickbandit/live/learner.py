@@ -57,8 +57,8 @@ class Learner:
         self.index: dict[str, int] = {}
         self.written: list[str] = []
         """The same as JSON."""
-        self.names_size = 0
-        """About how many bytes all these take."""
+        self.footprint = 0
+        """About how many bytes its state, its items and what was told of them take."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
         self.changes: list[list[int]] = []
@@ -207,7 +207,6 @@ class Learner:
         self.items = items
         self.index = {name: item for item, name in enumerate(items)}
         self.written = [json.dumps(name, ensure_ascii=False) for name in items]
-        self.names_size = 200 * len(items) + 2 * sum(map(len, items))
 
     def _make_room(self) -> None:
         self.ranking = np.zeros(self.shown, np.int64)
@@ -216,6 +215,8 @@ class Learner:
         self.memo = np.zeros(size)
         arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()
         self.size = 1000 + sum(array.nbytes for array in arrays)
+        names = 200 * len(self.items) + 2 * sum(map(len, self.items))
+        self.footprint = self.size + names + self.told.size
 
     # --- what it says ---------------------------------------------------------------------------------------
 

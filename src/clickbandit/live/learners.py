@@ -15,7 +15,7 @@ from clickbandit.live.values import StoreError
 
 _OVERHEAD = 8000
 """Bytes of a learner besides its state, about."""
-_MAX_OFFERS = 50_000
+MAX_OFFERS = 50_000
 _SHARE = 8
 """So many of the largest learners must fit in memory."""
 
@@ -56,7 +56,7 @@ class Learners:
 
     def stored(self, changes: Changes) -> None:
         """These are committed."""
-        if len(self._offers) > _MAX_OFFERS:
+        if len(self._offers) > MAX_OFFERS:
             self._offers.clear()
         for offer in changes.offers:
             self._offers[offer.id] = offer.at
@@ -97,12 +97,15 @@ class Learners:
     def used(self, rows: Iterable[QueryRow]) -> None:
         """Keep these, and let go of those that were not used for longest."""
         for row in rows:
-            learner = self._known.get(row.id)
+            id = row.id
+            learner = self._known.get(id)
             if learner is not None:
-                self._known.move_to_end(row.id)
-                size = learner.size + learner.names_size + learner.told.size + _OVERHEAD
-                self._n_bytes += size - self._bytes.get(row.id, 0)
-                self._bytes[row.id] = size
+                self._known.move_to_end(id)
+                size = learner.footprint + _OVERHEAD
+                before = self._bytes.get(id, 0)
+                if size != before:
+                    self._n_bytes += size - before
+                    self._bytes[id] = size
         while self._known and (len(self._known) > self._max or self.n_bytes > self._max_bytes):
             self.forget(next(iter(self._known)))
 

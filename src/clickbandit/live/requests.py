@@ -91,7 +91,7 @@ def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
         raise InputError(f"{what} must be text, found {type(value).__name__}")
     if not 1 <= len(value) <= max_length:
         raise InputError(f"{what} must have from 1 to {max_length:,} characters, found {len(value):,}")
-    if "\0" in value or not _is_encodable(value):
+    if "\0" in value or not (value.isascii() or _is_encodable(value)):
         raise InputError(f"{what} must be Unicode text without zero characters, found {value[:50]!a}")
     return value
 

@@ -7,13 +7,15 @@ policy fails, and then its learner is made anew from the log. Nothing is acknowl
 import json
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from clickbandit.live import records
 from clickbandit.live.comparison import Tally
 from clickbandit.live.history import History, Look
 from clickbandit.live.learner import Learner
-from clickbandit.live.learners import LearnerError, Learners
+from clickbandit.live.learners import MAX_OFFERS, LearnerError, Learners
 from clickbandit.live.records import Damaged, Items, Start
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.settings import RankerSettings
@@ -73,13 +75,14 @@ class Transaction:
     def changes(self) -> Changes:
         """All that is to be written."""
         snapshots = []
-        for query in self._log.keys() | self._replaced:
-            row, learner = self._by_id[query], self.learners.get(query)
+        for query in {**self._log, **dict.fromkeys(self._replaced)}:
+            row, base = self._by_id[query], query in self._replaced
+            if row.number - row.snapshot < _SNAPSHOT_RECORDS and not base:
+                continue
+            learner = self.learners.get(query)
             if learner is None:
                 continue
-            enough = max(_SNAPSHOT_RECORDS, learner.size // _SNAPSHOT_RECORDS)
-            base = query in self._replaced
-            if row.number - row.snapshot >= enough or base:
+            if base or row.number - row.snapshot >= learner.size // _SNAPSHOT_RECORDS:
                 state = learner.to_bytes()
                 sum_ = checksum(query, row.number, state)
                 snapshots.append(Snapshot(query, row.number, state, self.now, sum_, base))
@@ -183,6 +186,9 @@ class Transaction:
         Where nothing that is stored leads there, because it is damaged, it is what was learned until then, and the
         log starts from there.
         """
+        known = self.learners.get(row.id)
+        if known is not None and known.number == row.number:
+            return known
         try:
             return self.learners.at(row, self._pending(row))
         except Damaged as error:
@@ -205,10 +211,10 @@ class Transaction:
         self._dirty[row.id] = row
         self._log.setdefault(row.id, bytearray()).extend(record)
 
-    def _carefully(self, row: QueryRow, do: Callable[[], None]) -> None:
+    def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
         """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
         try:
-            do()
+            do(*given)
         except Exception as error:
             self.learners.forget(row.id)
             log.exception("the policy %s of query %r failed", row.policy, row.name)
@@ -221,7 +227,7 @@ class Transaction:
             n_items = len(record.items)
         if n_items > len(learner.items):
             self.learners.check_size(row, n_items)
-        self._carefully(row, lambda: learner.apply(record))
+        self._carefully(row, learner.apply, record)
         self._append(row, records.text(record))
         row.items = len(learner.items)
         learner.look_at = learner.ask_at = 0
@@ -231,9 +237,7 @@ class Transaction:
 
     def _offer(self, row: QueryRow, request: RankRequest) -> int:
         """What a list is chosen from: its id, whatever else the request says, and what is to be stored once."""
-        settings = f"{row.id}\0{row.policy}\0{row.positions}\0{row.horizon}\0{self.settings.seed}"
-        digest = blake2b(request.offer + settings.encode(), digest_size=8, person=b"offer").digest()
-        id = int.from_bytes(digest, "little", signed=True)
+        id = _offer_id(request.offer, row.id, row.policy, row.positions, row.horizon, self.settings.seed)
         if id not in self._offers and not self.learners.knows_offer(id, self.now):
             self._offers[id] = OfferRow(
                 id,
@@ -249,3 +253,9 @@ class Transaction:
 
     def _touch(self, impression: ImpressionRow) -> None:
         self._touched[impression.id] = impression
+
+
+@lru_cache(MAX_OFFERS)
+def _offer_id(offer: bytes, *settings: int | str) -> int:
+    written = offer + "\0".join(map(str, settings)).encode()
+    return int.from_bytes(blake2b(written, digest_size=8, person=b"offer").digest(), "little", signed=True)

@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._n_headers += 1
-        attribute = HEADERS.get(name.lower())
+        attribute = HEADERS.get(name) or HEADERS.get(name.lower())
         if attribute is not None and self._n_headers <= MAX_HEADERS:
             setattr(self._headers, attribute, value)
 
@@ -300,8 +300,9 @@ class Connection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         """Unless whoever asked is gone."""
-        if not self.transport.is_closing():
-            self.transport.write(data)
+        transport = self.transport
+        if not transport.is_closing():
+            transport.write(data)
 
     def _head_of(self, response: Response, more: bytes) -> bytes:
         return b"%b%b%b%b\r\n" % (_STATUS[response.status], self._all.date, response.headers, more)

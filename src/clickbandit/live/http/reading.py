@@ -41,6 +41,7 @@ HEADERS = {
     b"x-request-id": "request_id",
 }
 """Their names, and those of the attributes."""
+HEADERS |= {name.title(): attribute for name, attribute in HEADERS.items()}  # as most send them
 
 
 class Request:

@@ -136,7 +136,7 @@ class Service:
         self._log_queries = log_queries
         self._noted = False
         self._running = 0
-        self._boot = os.urandom(6).hex()
+        self._boot = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
         self._fixed: dict[bytes, dict[str, _Route]] = {}
         self._patterns: list[tuple[list[bytes | None], dict[str, _Route]]] = []
@@ -199,9 +199,10 @@ class Service:
     def admit(self, request: Request) -> "Response | None":
         """Look at a request before its body is there; the answer if it is refused."""
         given = request.headers.request_id
-        request.request_id = (
-            given if _REQUEST_ID.fullmatch(given) else f"{self._boot}-{next(self._numbers):x}".encode()
-        )
+        if given and _REQUEST_ID.fullmatch(given):
+            request.request_id = given
+        else:
+            request.request_id = b"%b-%x" % (self._boot, next(self._numbers))
         try:
             if request.path in self._files and request.method in ("GET", "HEAD"):
                 return None

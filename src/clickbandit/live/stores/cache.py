@@ -55,7 +55,8 @@ class Rows:
 
     def _put_query(self, row: Row) -> None:
         before = self._queries.get(row[1])
-        self._queries_size += _query_size(row) - (0 if before is None else _query_size(before))
+        if before is None or before[_FROZEN] != row[_FROZEN]:
+            self._queries_size += _query_size(row) - (0 if before is None else _query_size(before))
         if self._queries_size > MAX_QUERIES:
             self._queries.clear()
             self._names.clear()
