@@ -16,6 +16,7 @@ import pytest
 from clickbandit.compiling.specialise import specialise
 from clickbandit.live import AsyncRanker, Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
+from clickbandit.policies.base import parse_policy
 from live import postgres
 from live.serving import Served, serve
 
@@ -112,6 +113,25 @@ class PlainAlgorithms(Algorithms):
 @pytest.fixture(scope="session")
 def plain() -> Algorithms:
     return PlainAlgorithms()
+
+
+COMPILED = ("random", "batchrank", "cascade-kl-ucb", "ranked-exp3", "click-ts")
+
+
+@pytest.fixture(autouse=True)
+def few_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other policies of this package are asked for a few lists once or twice, and not worth the time to compile.
+
+    Which lists they show does not depend on it: `tests/policies/test_compiled.py`.
+    """
+    compiled = [parse_policy(name).algorithm for name in COMPILED]
+
+    def chosen(template: str, *, policy: dict[str, Any], **parts: Any) -> Any:
+        own = policy["rank"].__module__.startswith("clickbandit.")
+        worth = not own or any(policy == vars(algorithm) for algorithm in compiled)
+        return (specialise if worth else specialise_plainly)(template, policy=policy, **parts)
+
+    monkeypatch.setattr(algorithm, "specialise", chosen)
 
 
 @pytest.fixture

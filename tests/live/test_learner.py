@@ -13,6 +13,7 @@ from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.policies.base import policy_class, policy_names
 from clickbandit.randomness import generators
+from naive.recorded import Recorded
 
 ATTRACTION = [0.1, 0.9, 0.3, 0.02, 0.6, 0.5]
 MODEL = PositionBasedModel(attraction=ATTRACTION, examination=[1, 0.7, 0.4])
@@ -35,7 +36,7 @@ def algorithms(policy: str, plain: Algorithms) -> Algorithms:
 
 @pytest.mark.parametrize("policy", [*COMPILED, *OTHERS])
 def test_with_immediate_feedback_lists_are_the_simulators(policy, algorithms):
-    problem = Problem(policy, MODEL, positions=3, horizon=500, query="shoes", method="step")
+    problem = Problem(policy, Recorded(MODEL), positions=3, horizon=500, query="shoes", method="step")
     problem.loop = problem.make_loop(compiled=policy in COMPILED)
     run = Run(problem, seed=7)
     run.rng, _ = generators(7, "shoes", "live", policy, 0)  # where the users' model would be named

@@ -8,6 +8,7 @@ import pytest
 from clickbandit import InputError, PositionBasedModel, Problem, Run
 from clickbandit.live import Conflict, Event
 from clickbandit.randomness import generators
+from naive.recorded import Recorded
 
 ITEMS = list("ABCDEF")
 WINDOW = 1800
@@ -32,7 +33,8 @@ def test_a_list_is_made_of_the_items(open_ranker, clock):
 
 def test_lists_are_the_simulators_seed_for_seed(open_ranker):
     model = PositionBasedModel(attraction=[0.1, 0.9, 0.3, 0.02, 0.6, 0.5], examination=[1, 0.7, 0.4])
-    run = Run(Problem("batchrank", model, positions=3, horizon=20, query="shoes", method="step"), seed=7)
+    users = Recorded(model)
+    run = Run(Problem("batchrank", users, positions=3, horizon=20, query="shoes", method="step"), seed=7)
     run.rng, _ = generators(7, "shoes", "live", "batchrank", 0)
     ranker = open_ranker(policy="batchrank", horizon=20, seed=7)
     for step in range(400):

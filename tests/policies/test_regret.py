@@ -71,8 +71,9 @@ def measure(queries: list[Query], policies: dict[str, list[str]], steps: int) ->
         for model, policy in cases:
             for query in queries:
                 users = query.model(model) if leaping else Recorded(query.model(model))
-                problem = Problem(parse_policy(policy), users, positions=5, horizon=steps, query=query.query)
-                tasks.append(Task(policy, problem))
+                given = {"positions": 5, "horizon": steps, "query": query.query}
+                method = "leap" if leaping else "auto"
+                tasks.append(Task(policy, Problem(parse_policy(policy), users, method=method, **given)))
         traces = simulate_all(tasks, steps=steps, runs=runs, seed=1)
         totals = np.array([trace.cumulative_regret[:, -1] for trace in traces])
         regrets |= dict(zip(cases, totals.reshape(len(cases), len(queries), runs), strict=True))
@@ -210,7 +211,7 @@ def test_random_lists_lose_the_same_all_the_time(model: ClickModel) -> None:
     """The mean over all lists, in every part of the run: five standard errors, seeds fixed."""
     rewards = [model.reward(ranking) for ranking in permutations(range(5), 3)]
     expected = max(rewards) - np.mean(rewards)
-    trace = simulate("random", model, positions=3, steps=400_000, seed=2)
+    trace = simulate("random", Recorded(model), positions=3, steps=400_000, seed=2)
     tolerance = 5 * float(np.std(rewards)) / math.sqrt(100_000)
     for quarter in np.split(trace.regret[0], 4):
         assert quarter.mean() == pytest.approx(expected, abs=tolerance)
@@ -218,7 +219,7 @@ def test_random_lists_lose_the_same_all_the_time(model: ClickModel) -> None:
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
 def test_the_best_list_has_no_regret(model: ClickModel) -> None:
-    trace = simulate("optimal", model, positions=3, steps=10_000, runs=2, seed=2)
+    trace = simulate("optimal", Recorded(model), positions=3, steps=10_000, runs=2, seed=2)
     assert (trace.regret == 0).all()
     assert trace.final_lists == [[0, 2, 3]] * 2
     clicks = trace.clicks.mean()
@@ -281,7 +282,7 @@ def test_every_run_has_its_own_stream() -> None:
 
 
 def test_the_number_of_a_run_alone_says_which_it_is() -> None:
-    one = task("cascade-kl-ucb", models()[1])
+    one = task("cascade-kl-ucb", Recorded(models()[1]))
     (trace,) = simulate_all([one], steps=5000, runs=4, seed=9)
     run = Run(one.problem, seed=9, run=3)
     regret, clicks = run.advance(5000)
@@ -349,12 +350,14 @@ def test_feedback_to_a_step_comes_just_before_the_step_after_the_delay(delay: in
 
 @compiled_only
 def test_delay_costs_little_and_changes_nothing_for_who_does_not_learn() -> None:
-    model: Any = models()[1]
+    model: Any = Recorded(models()[1])
     for policy in ("random", "optimal"):
         runs = [simulate(policy, model, positions=3, steps=2000, seed=3, delay=delay) for delay in (0, 50)]
         assert same(*runs)
     late, prompt = (
-        simulate("batchrank", model, positions=3, steps=100_000, runs=4, seed=3, delay=delay).summary()
+        simulate(
+            "batchrank", model, positions=3, steps=100_000, runs=4, seed=3, delay=delay, method="step"
+        ).summary()
         for delay in (200, 0)
     )
     assert late.final_lists == prompt.final_lists == [[0, 2, 3]] * 4
