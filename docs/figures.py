@@ -23,6 +23,7 @@ _GREY = "#B8BDC3"
 _DARK = {
     "white": "#16191d",
     "#000": "#e6e8eb",
+    "black": "#e6e8eb",
     "#ddd": "#3a414a",
     "#888": "#a2abb5",
     _GREY.lower(): "#5a626b",
@@ -130,5 +131,5 @@ def draw(spec: Spec) -> str:
         for light, colour in rules.items()
         for kind in ("fill", "stroke")
     )
-    style = f"<style>text{{font:12px sans-serif}}@media (prefers-color-scheme:dark){{{dark}}}</style>"
+    style = f"<style>svg{{font:12px sans-serif}}@media (prefers-color-scheme:dark){{{dark}}}</style>"
     return re.sub(r"(<svg[^>]*>)", lambda found: found[1] + mark(spec) + style, svg, count=1) + "\n"

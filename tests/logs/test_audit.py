@@ -218,7 +218,7 @@ def test_click_rates_order_nothing(world: Any) -> None:
 def test_the_page_and_its_words(found: Audit, tmp_path: Any) -> None:
     wrong = sum(one.verdict == "yes" for one in found.findings)
     told = sentences(found)
-    assert told[0].startswith(f"{wrong} queries are ordered wrongly of {N_QUERIES} judged: ")
+    assert told[0].startswith(f"Of {N_QUERIES} queries judged, {wrong} are ordered wrongly: ")
     assert "All else rests on the click model PBM" in told[1]
     assert told[2] == "1 query has too little evidence to be judged."
     write_audit(tmp_path / "audit.html", found)
@@ -253,7 +253,7 @@ def test_the_command(tmp_path: Any, monkeypatch: Any, capsys: Any) -> None:
         return str(out)
 
     said = run("--models", "PBM,CM", "--page", "audit.html")
-    assert "1 query is ordered wrongly of 1 judged" in said
+    assert "Of 1 query judged, 1 is ordered wrongly" in said
     assert "written: audit.html" in said
     data = json.loads(run("--model", "pbm", "--models", "PBM", "--json"))
     assert (data["model"], data["queries"][0]["better"], data["queries"][0]["wrong"]) == (

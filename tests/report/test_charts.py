@@ -116,7 +116,7 @@ def test_a_notebook_gets_a_chart_with_a_legend() -> None:
     chart = regret_chart(made_up())
     assert [panel["title"] for panel in chart.spec["hconcat"]] == ["CM", "PBM"]
     svg = chart._repr_svg_()
-    for name in ("BatchRank (printed)", "RankedExp3", "regret a step, in clicks"):
+    for name in ("BatchRank (printed)", "RankedExp3", "regret per step, in clicks"):
         assert f">{name}<" in svg
 
 

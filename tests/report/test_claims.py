@@ -21,7 +21,7 @@ STEPS = np.arange(100_000, 10_000_001, 100_000)
 
 
 def results(steps: np.ndarray = STEPS, **changed: object) -> pa.Table:
-    """Results in which all claims hold, but for what is changed: a regret a step by (policy, model).
+    """Results in which all claims hold, but for what is changed: a regret per step by (policy, model).
 
     Each is an array by window, or by window of some runs, which are repeated; the names are given as batchrank_PBM and
     so on.
@@ -207,7 +207,7 @@ def test_a_bound_above_all_that_can_be_lost_says_nothing() -> None:
 
 
 def discussion(powers: tuple[float, float, float, float], first: float = 1e-3) -> pa.Table:
-    """Results of the discussion's experiments that grow with these powers, from a first regret a step."""
+    """Results of the discussion's experiments that grow with these powers, from a first regret per step."""
     kl, hoeffding, eliminating, keeping = powers
     laws = [
         *(

@@ -81,9 +81,9 @@ def test_charts_are_drawn_and_react(tmp_path: Path) -> None:
     page = drawn(path, f"setTimeout(() => {{ {over} }}, 3000)")
     told = re.findall(r"<td[^>]*>([^<]*)</td>", page.partition('id="vg-tooltip-element"')[2])
     tooltip = dict(zip(told[::2], told[1::2], strict=True))
-    assert list(tooltip) == ["policy", "step", "regret a step", "95% from", "to", "runs"]
+    assert list(tooltip) == ["policy", "step", "regret per step", "95% from", "to", "runs"]
     assert tooltip["policy"] in {one.name for one in looks(PAPER).values()}
-    assert float(tooltip["95% from"]) < float(tooltip["regret a step"]) < float(tooltip["to"])
+    assert float(tooltip["95% from"]) < float(tooltip["regret per step"]) < float(tooltip["to"])
     assert tooltip["runs"] == "3"
     page = drawn(path, "document.querySelector('button.scale').click()")
     assert labels(page)[1][0] == "0"

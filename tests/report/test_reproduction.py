@@ -65,7 +65,7 @@ def test_figures_show_what_they_should(written: list[Path]) -> None:
         "(c) PBM, query",
     ):
         assert name in svg["figure-1"]
-    for text in ("regret a step, in clicks", "share of runs", "CM", "PBM", "1e-2"):
+    for text in ("regret per step, in clicks", "share of runs", "CM", "PBM", "1e-2"):
         assert f">{text}<" in svg["figure-2"]
     assert "bound of Theorem 1" in svg["bound"]
     for text in ("KL", "Hoeffding", "with", "without", "1/4", "12"):

@@ -29,7 +29,7 @@ _DEEPEST = 1e-4  # of the highest regret: what is below has no place in the pict
 
 
 def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> list[Row]:
-    """For each of these and each step: the regret a step, averaged over queries, with its 95% interval over runs."""
+    """For each of these and each step: the regret per step, averaged over queries, with its 95% interval over runs."""
     rows = []
     for (policy, model), mine in sorted(curves(whole_runs(table)).items()):
         names = {"policy": policy, "model": model}
@@ -48,7 +48,7 @@ def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> lis
 def regret_panel(
     rows: Sequence[Row], look: Mapping[str, Look], title: str = "", span: tuple[float, float] | None = None
 ) -> Spec:
-    """The regret a step of each policy over time, on a logarithmic scale that may be that of other panels."""
+    """The regret per step of each policy over time, on a logarithmic scale that may be that of other panels."""
     low, high = span or log_range(row["mean"] for row in rows)
     below = low / 10  # a logarithmic scale has no place for zero: it is under the picture
     values = [
@@ -60,7 +60,7 @@ def regret_panel(
         }
         for row in rows
     ]
-    y = number("mean", "regret a step, in clicks", scale=log_scale(low, high), axis=log_axis(low, high))
+    y = number("mean", "regret per step, in clicks", scale=log_scale(low, high), axis=log_axis(low, high))
     band = {"y": number("low"), "y2": {"field": "high"}, "color": policy_colour(look)}
     return {
         "title": title,
@@ -76,7 +76,7 @@ def regret_panel(
 REGRET_TOOLTIP = {
     "name": ("policy", ""),
     "step": ("step", ","),
-    "mean": ("regret a step", ".3g"),
+    "mean": ("regret per step", ".3g"),
     "low": ("95% from", ".3g"),
     "high": ("to", ".3g"),
     "runs": ("runs", ","),
@@ -84,7 +84,7 @@ REGRET_TOOLTIP = {
 
 
 def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> "Chart":
-    """The expected regret a step over time, on a logarithmic scale, side by side for each click model."""
+    """The expected regret per step over time, on a logarithmic scale, side by side for each click model."""
     rows = mean_curves(table)
     look = looks(table["policy"].unique().to_pylist())
     panels = (
@@ -119,7 +119,7 @@ def end_rows(table: pa.Table) -> list[Row]:
 def end_panel(
     rows: Sequence[Row], look: Mapping[str, Look], title: str = "", at: float | None = None
 ) -> Spec:
-    """Which share of the runs of each policy ends with at least so much regret a step; with a line at one such."""
+    """Which share of the runs of each policy ends with at least so much regret per step; with a line at one such."""
     values = [
         {
             "name": look[row["policy"]].name,
@@ -137,7 +137,7 @@ def end_panel(
         "title": title,
         "data": {"values": values},
         "encoding": {
-            "x": number("regret", "last regret a step, at least", scale=log_scale(low, high), axis=axis)
+            "x": number("regret", "last regret per step, at least", scale=log_scale(low, high), axis=axis)
         },
         "layer": [
             *([rule] if at is not None and low < at < high else []),

@@ -26,13 +26,13 @@ PAPER_STEPS = 10_000_000
 CROSSING = 2_000_000
 """Where BatchRank passes below CascadeKL-UCB in the PBM; "about" is from half of it to twice as late."""
 LARGE = 1e-3
-"""A regret a step that says that a run ended with a list that is not the best."""
+"""A regret per step that says that a run ended with a list that is not the best."""
 LARGE_SHARE = 1 / 6
 """Of CascadeKL-UCB's runs in the PBM; "about" is from half of it to twice as many."""
 FEW = 1 / 20
 """What "not many" of BatchRank's runs are, at most."""
 FLAT = 0.75
-"""From the fifth of the steps before half time to the last fifth, a regret a step that falls as 1/t goes down to 0.44
+"""From the fifth of the steps before half time to the last fifth, a regret per step that falls as 1/t goes down to 0.44
 of what it was, and one that falls as the root of that to 0.66; what keeps more than this share has flattened."""
 CONSTANT, LINEAR, QUADRATIC = (-0.25, 0.25), (0.75, 1.25), (1.75, 2.25)
 """Powers with which something grows."""
@@ -77,7 +77,9 @@ def paper_claims(results: pa.Table, queries: Sequence[Query], positions: int) ->
         ("PBM", "BatchRank passes below CascadeKL-UCB at about T = 2M"): lambda: _crossing(
             found.batchrank("PBM"), found.cascade("PBM")
         ),
-        ("PBM", "CascadeKL-UCB's regret a step flattens above zero"): lambda: _flattens(found.cascade("PBM")),
+        ("PBM", "CascadeKL-UCB's regret per step flattens above zero"): lambda: _flattens(
+            found.cascade("PBM")
+        ),
         ("PBM", "about one run in six of CascadeKL-UCB ends with a regret of 1e-3 a step or more"): lambda: (
             _many_large(found.cascade("PBM"))
         ),
@@ -243,7 +245,7 @@ def _always_below(low: Curves, high: Curves) -> Verdict:
 
 
 def _crossing(late: Curves, early: Curves) -> Verdict:
-    """When the regret a step passes below: from the last window in which it is above for all that is known, to the
+    """When the regret per step passes below: from the last window in which it is above for all that is known, to the
     last in which it is not below for all that is known."""
     more, end = _more(late.regret, early.regret), int(late.steps[-1])
     above, unsure = ([of.low >= 0 for of in more], [of.high >= 0 for of in more])
@@ -309,7 +311,7 @@ def _many_large(policy: Curves) -> Verdict:
 
 
 def _large(policy: Curves, low: float, high: float, expected: str) -> Verdict:
-    """Whether the share of runs that end with a large regret a step is between these."""
+    """Whether the share of runs that end with a large regret per step is between these."""
     share, end = _large_share(policy), int(policy.steps[-1])
     measured = f"{share:.1%} of {policy.regret[:, :, -1].size:,} runs"
     if end < PAPER_STEPS:

@@ -57,9 +57,8 @@ def totals_panel(
 ) -> Spec:
     """The regret of all steps so far of each policy, on a logarithmic scale, with labels at the right."""
     ends = {row["policy"]: row["mean"] for row in rows}  # the last of each
-    low, high = log_range(
-        ends.values(), deepest=1e-6
-    )  # how lines begin may be below the picture, but not how they end
+    # how lines begin may be below the picture, but not the last three quarters of what the best policy loses
+    low, high = log_range([*ends.values(), *(end / 4 for end in ends.values())], deepest=1e-6)
     label = dict(
         zip(ends, _apart(list(ends.values()), low, high, _BETWEEN_LABELS * size / 12 / height), strict=True)
     )
@@ -74,7 +73,7 @@ def totals_panel(
         }
         for row in rows
     ]
-    y = number("mean", "regret so far", scale=log_scale(low, high), axis=log_axis(low, high))
+    y = number("mean", "regret so far, in clicks", scale=log_scale(low, high), axis=log_axis(low, high))
     labelled = [{"filter": "isValid(datum.label)"}]
     leader = {"y": number("mean"), "y2": {"field": "label"}, "x2": {"field": "step"}}
     return {

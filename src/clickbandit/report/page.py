@@ -6,6 +6,7 @@ specification. What comes from elsewhere is escaped here, and nowhere else: `Htm
 
 import html
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -18,6 +19,8 @@ from clickbandit.report.charts import LIVE
 from clickbandit.report.styles import Look
 from clickbandit.style import COLOURS
 
+_NUMBER = re.compile(r"([+-]?\d(?!.*[A-Za-z]{3}).*|-|)")
+"""What a column of numbers has in its cells: "12", "+0.3 to +0.5", "6 of 6", but not "2 moved"."""
 CONFIG = {
     **LIVE,
     "background": None,
@@ -62,7 +65,7 @@ def table(rows: Sequence[Mapping[str, object]]) -> Html:
 
     def is_number(name: str) -> bool:
         values = [str(row[name]) for row in rows if not isinstance(row[name], Html)]
-        return bool(values) and all(value[:1].isdigit() or value in ("-", "") for value in values)
+        return bool(values) and all(_NUMBER.fullmatch(value) for value in values)
 
     side = {name: {"class_": "number"} if is_number(name) else {} for name in rows[0]}
     head = element("tr", *(element("th", name, **side[name]) for name in rows[0]))
@@ -90,7 +93,9 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}: ")
         elif isinstance(value, (list, tuple)):
-            yield f"{above}{name}", ", ".join(map(str, value))
+            yield f"{above}{name}", ", ".join(map(str, value)) or "none"
+        elif isinstance(value, bool):
+            yield f"{above}{name}", "yes" if value else "no"
         else:
             yield f"{above}{name}", f"{value:,}" if type(value) is int else str(value)
 
@@ -148,7 +153,7 @@ def figure(
     return element(
         "figure",
         tools,
-        element("div", *panels, class_="panels", style=f"--across: {across}"),
+        element("div", *panels, class_="panels", style=f"--across: {across}; --height: {height}px"),
         element("figcaption", caption),
     )
 

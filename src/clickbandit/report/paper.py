@@ -41,7 +41,7 @@ _RED, _GRAY, _BLACK = (COLOURS[name][0] for name in ("vermillion", "gray", "blac
 
 _LEARNED, _END = 0.95, 0.9
 SOON = f"the query of which BatchRank had {_LEARNED:.0%} of its regret behind it soonest"
-LATE = f"the one on which its regret a step was {LARGE:g} or more for longest"
+LATE = f"the one on which its regret per step was {LARGE:g} or more for longest"
 STUCK = f"the query on which CascadeKL-UCB had the most regret in the last {1 - _END:.0%} of the steps"
 
 
@@ -95,7 +95,7 @@ def averages(results: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
 
 
 def ends(results: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
-    """For each model how the regret a step in the last window is distributed over queries and runs."""
+    """For each model how the regret per step in the last window is distributed over queries and runs."""
     return {
         f"end-{model}": end_panel(rows, look, model, at=LARGE)
         for model, rows in _by_model(end_rows(results)).items()

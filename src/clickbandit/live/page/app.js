@@ -82,7 +82,7 @@ const ACTIONS = {
   page: (value) => look({offset: Number(value)}),
   sort: (value) => look({sort: value, offset: 0, descending: view.state.sort === value ? !view.state.descending : value !== "query"}),
   freeze: (name) => change(name, "freeze", `Freeze “${name}”?`, "It will show the best list known now, to everyone, and learn nothing until it is unfrozen.", "Freeze"),
-  unfreeze: (name) => change(name, "unfreeze", `Unfreeze “${name}”?`, "It learns on from where it was.", "Unfreeze"),
+  unfreeze: (name) => change(name, "unfreeze", `Unfreeze “${name}”?`, "It continues to learn from where it was.", "Unfreeze"),
   reset: (name) => change(name, "reset", `Reset “${name}”?`, "Everything learned about it is forgotten, and it starts afresh with the same settings. This cannot be undone.", "Reset", query.settings(data)),
   switch: (name) => switchPolicy(name),
   ...demo.ACTIONS,

@@ -29,7 +29,7 @@ export function render(state, view, width) {
   settings = state.settings;
   return [
     h("h1", {}, "A shop with simulated people"),
-    h("p", {class: "lead"}, "Nobody has told the service what people like: it learns that from their clicks. Lists get better as it does. Follow the link at a list to see what is known of its items."),
+    h("p", {class: "lead"}, "Nobody told the service what people like: it learns that from their clicks, and its lists get better. Follow the link of a list to see what is known about its items."),
     h("section", {"aria-labelledby": "panel"}, h("h2", {id: "panel"}, "People"), panel(state), h("p", {class: "note"}, MODELS[state.settings.model])),
     h("section", {"aria-labelledby": "rates"}, h("h2", {id: "rates"}, "Clicks per impression"), picture(state, width)),
     h("section", {"aria-labelledby": "losses"}, h("h2", {id: "losses"}, "Clicks lost so far"), losses(state, width)),
@@ -50,7 +50,7 @@ function panel({settings, window}) {
         ["CM", "cascade (CM)"], ["PBM", "position-based (PBM)"],
       ].map(([value, text]) => h("option", {value, selected: settings.model === value}, text)))),
     slider("speed", "Speed", settings.speed, 600, 10, `${count(settings.speed)} people a second`),
-    slider("delay", "Delay of clicks, about", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s, window ${window} s`),
+    slider("delay", "Delay of clicks", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s (window ${window} s)`),
     slider("lost", "Clicks lost", settings.lost, 1, 0.05, percent(settings.lost)),
     slider("repeated", "Clicks sent twice", settings.repeated, 1, 0.05, percent(settings.repeated)));
 }
@@ -77,7 +77,7 @@ function picture({arms, best}, width) {
   return h("figure", {},
     h("p", {class: "tools"}, series.map((one) => h("span", {class: "key"}, key(one), ` ${one.name} `, h("strong", {}, now(one))))),
     lines(series, {width, height: 200, floor: Math.max(0, Math.floor(10 * least - 0.5) / 10), x: ago, y: (value) => value.toFixed(2), label: `Clicks per impression: ${series.map((one) => `${one.name} ${now(one)}`).join(", ")}`}),
-    h("figcaption", {}, `Over the last ${SMOOTH} seconds each. The same people saw each policy's lists and the best ones.`));
+    h("figcaption", {}, `Each point is over the last ${SMOOTH} seconds. The same people saw each policy's lists and the best ones.`));
 }
 
 // By how many clicks a policy is behind the best lists, at each of the last seconds.
@@ -97,7 +97,7 @@ function losses({arms, best}, width) {
   return h("figure", {},
     h("p", {class: "tools"}, series.map((one, k) => h("span", {class: "key"}, key(one), ` ${one.name} `, h("strong", {}, now(arms[k]))))),
     lines(series, {width, height: 160, x: ago, y: count, label: `Clicks lost so far: ${arms.map((arm) => `${arm.policy} ${now(arm)}`).join(", ")}`}),
-    h("figcaption", {}, "How many clicks the best lists would have had more, since the start (the regret). A line that is flat has nothing left to learn."));
+    h("figcaption", {}, "How many more clicks the best lists would have had since the start (the regret). Where a line is flat, there is nothing left to learn."));
 }
 
 // --- lists --------------------------------------------------------------------------------------------------

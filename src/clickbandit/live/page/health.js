@@ -5,7 +5,7 @@ import {ago, bytes, count, counted, duration, share} from "./words.js";
 
 export const address = () => "v1/stream?view=health";
 
-const ms = (seconds) => `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
+const ms = (seconds) => `${seconds < 0.01 ? (1000 * seconds).toFixed(1) : count(Math.round(1000 * seconds))} ms`;
 
 export function render(health) {
   const {operations} = health;
@@ -27,7 +27,7 @@ export function render(health) {
       ["Refused (4xx)", `${count(health.refused)} (${share(health.refused, health.requests)})`],
       ["Failed (5xx)", `${count(health.failed)} (${share(health.failed, health.requests)})`],
       ["Failures of the store", count(operations.failures)],
-      ["Lists in the given order because of them", count(health.fallbacks)],
+      ["Lists in the given order instead", count(health.fallbacks)],
     ]),
     h("h2", {}, "Store"),
     facts([
@@ -42,7 +42,7 @@ export function render(health) {
       ["Window", duration(operations.window)],
       ...["accepted", "duplicate", "late", "unknown", "invalid"].map((verdict) => [`Events ${verdict}`, count(operations.events[verdict] ?? 0)]),
     ]),
-    h("p", {class: "note"}, "Unknown events name an impression that never was or was pruned. Counts are since the service started."),
+    h("p", {class: "note"}, "Unknown events name an impression that never existed or was pruned. Counts are since the service started."),
   ];
 }
 
@@ -54,7 +54,7 @@ function verdict({failed, fallbacks, operations, workers, expected_workers}) {
   if (workers.length < expected_workers) return h("span", {class: "bad"}, `${count(expected_workers - workers.length)} of ${counted(expected_workers, "worker")} ${expected_workers - workers.length === 1 ? "does" : "do"} not answer.`);
   if (operations.failures || fallbacks) return h("span", {class: "bad"}, `The store failed ${counted(operations.failures, "time")}: the service's log says why.`);
   if (failed) return h("span", {class: "bad"}, `${counted(failed, "request")} failed: the service's log says why.`);
-  if (operations.delays?.suggested) return "Requests and store are well, but many clicks come too late to be learned from.";
+  if (operations.delays?.suggested) return "Requests and the store are fine, but many clicks come too late to be learned from.";
   return h("span", {class: "good"}, "All is well.");
 }
 

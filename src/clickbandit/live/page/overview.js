@@ -27,7 +27,7 @@ export function render({stats, page}, view) {
     comparison(stats),
     shared(stats.shared),
     h("h2", {id: "queries"}, "Queries"),
-    stats.sure > 0 && h("p", {class: "note"}, `${counted(stats.sure, "query", "queries")} may be frozen: the list is final, or the policy 95% sure of all of it.`),
+    stats.sure > 0 && h("p", {class: "note"}, `${counted(stats.sure, "query", "queries")} may be frozen: the list is final, or the policy is 95% sure of all of it.`),
     filters(stats, view),
     page.total === 0 ? h("p", {}, stats.queries === 0
       ? "No query has been asked for yet: POST /v1/rank makes the first."
@@ -85,8 +85,8 @@ function shared({queries: teachers, curve: places, examination}) {
   return (places.length > 0 || examination.length > 0) && h("section", {"aria-labelledby": "shared"},
     h("h2", {id: "shared"}, "What new queries start from"),
     h("p", {}, `Learned from ${counted(teachers, "query", "queries")}; each query takes it once, when it starts.`),
-    figureOf(places, "Attraction by place in the given order:", "How attractive items are by their place in the given order, and in what range the mean over queries probably lies."),
-    figureOf(examination, "How often a position is looked at:", "How often each position is looked at while nothing above was clicked, compared with the first."));
+    h("div", {class: "pair"}, figureOf(places, "Attraction by place in the given order:", "How attractive items are by their place in the given order, with the range in which the mean over queries probably lies."),
+    figureOf(examination, "How often a position is looked at:", "How often each position is looked at while nothing above was clicked, compared with the first.")));
 }
 
 const verdict = ({low, high}, {name, fewer}) => (low > 0 ? `lists made here get more ${name}.` : high < 0 ? `lists made here get ${fewer}.` : "not yet told from chance.");

@@ -55,7 +55,7 @@ function controls(summary, {ready, why}) {
       summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
       action("reset", "Reset …"),
       h("label", {class: "search"}, h("span", {class: "unseen"}, "Another policy"),
-        h("input", {id: "other", placeholder: "Another policy, such as toprank", maxlength: 200})),
+        h("input", {id: "other", type: "text", placeholder: "Another policy, such as toprank", maxlength: 200})),
       action("switch", "Switch …")),
     !summary.frozen && h("p", {id: "freezing"}, h("strong", {}, ready ? "It may be frozen. " : "Do not freeze it yet. "), why),
   ];
@@ -112,8 +112,8 @@ function users({examination, law, certainty, after_click: after}, width) {
   const between = ({estimate, low, high}) => `${whole(estimate)} (${whole(low)} to ${whole(high)})`;
   const told = examination.map((point) => `position ${point.position} ${between(point)}`).join(", ");
   return [
-    h("p", {}, law === undefined ? "Nothing was clicked yet above another item, so there is nothing to say of what users do after a click."
-      : [LAWS[law], ` It is ${percent(certainty)} sure of that.`]),
+    h("p", {}, law === undefined ? "Nothing was clicked above another item yet, so what users do after a click is not known."
+      : [LAWS[law], ` The policy is ${percent(certainty)} sure of that.`]),
     h("figure", {}, curve(examination, {width: width > 760 ? width / 2 - 16 : width, label: `How often a position is looked at: ${told}`}),
       h("figcaption", {}, "How often each position is looked at while nothing above was clicked, compared with the first, and in what range that probably lies.",
         after && ` After a click users look at ${between(after)} of that.`)),
@@ -161,8 +161,8 @@ function items(found) {
   ].filter(Boolean), rows.slice(0, MOST_ROWS)), rest(rows), found.history.counted > 0 && h("p", {class: "note"},
     `Shown, clicked and rate are counted over the last ${counted(found.history.counted, "settled impression")}, whatever made the list.`), detail.rewards && h("p", {class: "note"},
     `Events are worth ${detail.rewards}. A policy learns from a yes or no for each item, which chance makes of rewards: estimates are shares of the largest reward.`), staged && h("p", {class: "note"},
-    "Intervals are those of the last test; estimates count all clicks so far, also those at other positions."), has("in_list") && h("p", {class: "note"},
-    "Estimates are of attraction: of those who look at an item, how many click it. Intervals shrink as it is looked at. Of many worlds that may still be true, “belongs in the list” counts those in which the item is among the most attractive.")];
+    "Intervals are those of the last test; estimates count all clicks so far, including those at other positions."), has("in_list") && h("p", {class: "note"},
+    "Estimates are of attraction: the share of those who look at an item and click it. Intervals shrink as it is looked at. “Belongs in the list” is the probability that the item is among the most attractive.")];
 }
 
 // Counted for every policy alike.
@@ -204,9 +204,9 @@ function past(found, width) {
   for (const frame of frames) for (const name of frame.eliminated) if (!left.includes(name)) left.unshift(name);
   const order = ordered(found).filter((name) => !left.includes(name)).concat(left.filter((name) => detail.items.includes(name)));
   const shown = order.slice(0, MOST_ROWS);
-  return h("section", {"aria-labelledby": "past"}, h("h2", {id: "past"}, "How it came"),
+  return h("section", {"aria-labelledby": "past"}, h("h2", {id: "past"}, "How it got here"),
     h("figure", {}, legend(frames), tree(frames, shown, detail.summary.learned, width),
-      h("figcaption", {}, "Each batch is an area of its colour; where one ends and several begin it was split, and an item whose row ends was eliminated.",
+      h("figcaption", {}, "Each batch is an area in its colour. Where one area ends and several begin, a batch was split; an item whose row ends was eliminated.",
         order.length > shown.length && ` The first ${shown.length} of ${count(order.length)} items.`)),
     h("ol", {class: "events", tabindex: 0, "aria-label": "What happened, the latest first"}, events(frames).slice(-30).reverse().map((event) =>
       h("li", {}, h("time", {datetime: event.at}, `${clock(event.at)}, after ${count(event.learned)}: `), event.text))));
@@ -296,7 +296,7 @@ function cost(detail, points, width) {
   const best = believed ?? (all.length ? lately_got(all) : null);
   const title = h("h2", {id: "cost"}, "What exploring cost");
   if (best === null || all.length < 2 || summary.settled < 100) {
-    return h("section", {"aria-labelledby": "cost"}, title, h("p", {class: "note"}, "There is not enough to tell yet."));
+    return h("section", {"aria-labelledby": "cost"}, title, h("p", {class: "note"}, "There are too few impressions yet to tell."));
   }
   const lost = all.map(({settled, reward}) => [settled, Math.max(0, best * settled - reward)]);
   const [n, now] = lost.at(-1);
@@ -306,15 +306,15 @@ function cost(detail, points, width) {
   const ahead = [1, 1.25, 1.5, 1.75, 2].map((times) => [times * n, now + slope * Math.log(times)]);
   const {name, Name} = earnings(rewards);
   const whole = (value) => (rewards ? `${count(Math.round(value))} ${name}` : counted(Math.round(value), "click"));
-  const more = done ? "Nothing more is to be lost: the list does not change." : `${whole(ahead.at(-1)[1] - now)} more are expected by ${count(2 * n)} impressions, if it goes on as it did.`;
+  const more = done ? "No more will be lost: the list does not change." : `Another ${whole(ahead.at(-1)[1] - now)} may be lost by ${count(2 * n)} impressions, if learning goes on as it did.`;
   return h("section", {"aria-labelledby": "cost"}, title,
     h("p", {}, h("strong", {}, `About ${whole(now)} so far`), `${luck}. ${more}`),
     h("figure", {},
       h("p", {class: "tools"}, [["so far", ""], ["expected", "4 3"]].map(([name, dash]) => h("span", {class: "key"}, key({paint: "var(--vermillion)", dash}), ` ${name}`))),
       lines([{points: lost, paint: "var(--vermillion)"}, {points: ahead, paint: "var(--vermillion)", dash: "4 3"}],
         {width, x: (value) => `${count(Math.round(value))} impressions`, y: (value) => count(Math.round(value)), label: `${Name} lost by exploring: ${count(Math.round(now))} so far. ${more}`}),
-      h("figcaption", {}, `${Name} that the best list known now would have had more. It is taken to get ${chance(best)} from an impression, `,
-        believed === null ? "as the last quarter of all impressions did." : "by what the policy believes of its items and of users.")));
+      h("figcaption", {}, `How many more ${name} the best list known now would have had. It is assumed to get ${chance(best)} per impression, `,
+        believed === null ? "as in the last quarter of all impressions." : "which is what the policy believes of its items and users.")));
 }
 
 function earned(points, {summary, rewards}, width) {
@@ -339,7 +339,7 @@ function list({items, clicked}) {
 
 function impressions(rows) {
   return h("section", {"aria-labelledby": "last"}, h("h2", {id: "last"}, "Last impressions"),
-    rows.length === 0 ? h("p", {}, "None of this query are among the last 20,000 of the service.") : table("Last impressions", [
+    rows.length === 0 ? h("p", {}, "None of the service's last 20,000 impressions are of this query.") : table("Last impressions", [
       ["time", {class: "when"}, (row) => clock(row.at)],
       ["list", {class: "shown"}, list],
       ["made by", {class: "extra"}, (row) => row.source],

@@ -51,18 +51,18 @@ export function clock(time) {
 export const percent = (x) => (x === undefined ? "–" : x > 0.99 ? "over 99%" : x < 0.01 ? "under 1%" : `${Math.round(100 * x)}%`);
 
 export const LAWS = {
-  cascade: "They hardly look on once they have clicked, as in the cascade model.",
-  "position-based": "They look on after a click as they do without one, as in the position-based model.",
-  "in between": "After a click they look on, but less than without one.",
+  cascade: "Users hardly look any further after a click, as in the cascade model.",
+  "position-based": "Users look as far after a click as without one, as in the position-based model.",
+  "in between": "Users look further after a click, but less than without one.",
 };
 
 export const positions = (group) =>
   group.first === undefined ? "not shown" : group.first === group.last ? `position ${group.first}` : `positions ${group.first}–${group.last}`;
 
 export const STATES = {
-  exploring: "All items are still compared with each other.",
-  splitting: "Items are divided into batches that are ordered among themselves, or some are out.",
+  exploring: "All items are still being compared with each other.",
+  splitting: "Items are divided into batches that are ordered among themselves, or some are eliminated.",
   settled: "The list is final: nothing can change it any more.",
   frozen: "It shows one list, the best known when it was frozen, and learns nothing.",
-  stuck: "Nothing can be learned: the last 200 impressions were voided, under rules or failed, or 1,000 had no click.",
+  stuck: "Nothing can be learned: the last 200 impressions were voided, made under rules or failed, or 1,000 had no click.",
 };

@@ -7,10 +7,12 @@ from typing import Any
 from clickbandit.logs.audit import Audit, Finding
 from clickbandit.report.charts import GUIDE, Row, Spec, number, rounded
 from clickbandit.report.page import Html, counted, element, figure, table, write_page
+from clickbandit.style import COLOURS
 from clickbandit.terminal import print_table
 
 _BARS = 40
 """How many queries a chart shows."""
+_COLOUR = COLOURS["blue"][0]
 _VERDICTS = {"yes": "yes", "maybe": "not shown", "no": "no"}
 
 
@@ -19,14 +21,15 @@ def sentences(audit: Audit) -> list[str]:
     wrong = [finding for finding in audit.findings if finding.verdict == "yes"]
     more = sum(finding.more for finding in wrong)
     shares = sum(finding.measured * finding.sessions for finding in audit.findings)
+    verb = "is" if len(wrong) == 1 else "are"
     told = (
-        f"{counted(len(wrong), 'query is', 'queries are')} ordered wrongly of {len(audit.findings):,} judged"
+        f"Of {counted(len(audit.findings), 'query', 'queries')} judged, {len(wrong):,} {verb} ordered wrongly"
     )
-    gain = f": {more:,.0f} clicks more of {shares:,.0f} in as many sessions" if wrong else ""
+    gain = f": better lists would earn {more:,.0f} clicks on top of {shares:,.0f}, in as many sessions"
     return [
-        f"{told}{gain}.",
-        "Measured in the log: sessions, and clicks on the usual list. All else rests on the click model "
-        f"{audit.model}: the better list, its gain with its 95% interval, and so the sessions that a test needs (two "
+        f"{told}{gain if wrong else ''}.",
+        "Sessions, and clicks on the usual list, are counted in the log. Everything else rests on the click model "
+        f"{audit.model}: the better list, its gain with a 95% interval, and so the sessions that a test needs (two "
         "lists, half of the sessions each, 80% power at level 5%) and the clicks that it loses. The last column has "
         "the gain of the same list by other click models: where they disagree, test before you trust it.",
         *(
@@ -38,7 +41,7 @@ def sentences(audit: Audit) -> list[str]:
 
 
 def print_audit(audit: Audit, top: int) -> None:
-    """The queries with the most clicks to be had, and what there is to know about all."""
+    """The queries with the most clicks to gain, and what there is to know about all."""
     print_table([_row(finding) for finding in audit.findings[:top]])
     if len(audit.findings) > top:
         print(f"and {len(audit.findings) - top:,} more: --json and --page have all")
@@ -52,7 +55,7 @@ def _row(finding: Finding) -> dict[str, Any]:
         "query": finding.query,
         "sessions": f"{finding.sessions:,}",
         "wrong": _VERDICTS[finding.verdict],
-        "clicks a list": f"{finding.measured:.3f}",
+        "clicks per list": f"{finding.measured:.3f}",
         "gain": f"{finding.gain.mean:+.4f}",
         "95% interval": f"{finding.gain.low:+.4f} to {finding.gain.high:+.4f}",
         "moved": moved(finding),
@@ -75,7 +78,7 @@ def moved(finding: Finding) -> str:
 
 
 def gains_panel(audit: Audit) -> Spec:
-    """The gain of the better list of each query with its interval, the most clicks to be had first."""
+    """The gain of the better list of each query with its interval, the most clicks to gain first."""
     values: list[Row] = [
         {
             "query": finding.query,
@@ -105,8 +108,14 @@ def gains_panel(audit: Audit) -> Spec:
                 "mark": GUIDE,
                 "encoding": {"x": number("x"), "y": {"value": 0}},
             },
-            {"mark": "rule", "encoding": {"x": number("low", "clicks a list more"), "x2": {"field": "high"}}},
-            {"mark": {"type": "point", "filled": True}, "encoding": {"x": number("mean")}},
+            {
+                "mark": {"type": "rule", "color": _COLOUR},
+                "encoding": {"x": number("low", "more clicks per list"), "x2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "color": _COLOUR},
+                "encoding": {"x": number("mean")},
+            },
         ],
     }
 
@@ -117,8 +126,8 @@ def write_audit(path: Path, audit: Audit) -> None:
     parts: list[object] = [element("p", sentence) for sentence in sentences(audit)]
     if promising:
         caption = (
-            "Expected clicks on the better list less those on the usual one, with 95% intervals from the "
-            f"uncertainty of the fit, by the click model {audit.model}; the queries with the most clicks to be had."
+            "How many more clicks the better list is expected to earn than the usual one, by the click model "
+            f"{audit.model}, with 95% intervals from the uncertainty of its fit; queries with the most to gain first."
         )
         height = 30 + 18 * min(len(promising), _BARS)
         parts.append(figure({"gains": gains_panel(audit)}, caption, height=height, across=1))
@@ -140,5 +149,5 @@ def _lists(finding: Finding) -> Html:
     ]
     others = ", ".join(f"{name} {gain:+.4f}" for name, gain in finding.others.items())
     by_others = f" By other click models: {others}." if others else ""
-    note = f"Gain {finding.gain.mean:+.4f} clicks a list, better with probability {finding.chance:.3f}.{by_others}"
+    note = f"Gain {finding.gain.mean:+.4f} clicks per list, better with probability {finding.chance:.3f}.{by_others}"
     return element("details", element("summary", finding.query), element("p", note), table(rows))

@@ -276,9 +276,8 @@ def _leaderboards(found: Sequence[Place], look: Mapping[str, Look], results: Res
     yield element(
         "p",
         f"A run ends near the best list if it loses at most {NEAR:.0%} of the best reward in its last window. The time "
-        "of a step is that on one core where it was run, and is another each time; policies that leap (*) take many "
-        "steps at once where nothing can "
-        "change. Policies that are told more of the users than their clicks have a †.",
+        "per step is that on one core of the machine that ran it, and differs each time; policies that leap (*) take "
+        "many steps at once where nothing can change. Policies marked † are told more about the users than clicks.",
     )
     for number, model in enumerate(_models(found)):
         mine = [place for place in found if place.model == model]
@@ -311,7 +310,7 @@ def leaderboard(
             TAIL_NAME: f"{place.tail:,.0f}",
             "losing": f"{place.losing:.0%}",
             "near the best list": f"{place.near:.0%}",
-            "ns a step": _ns(ns_a_step[place.model, place.policy])
+            "ns per step": _ns(ns_a_step[place.model, place.policy])
             + "*" * (place.policy in settings["leaping"]),
         }
         for place in found

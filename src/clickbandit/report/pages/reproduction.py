@@ -191,9 +191,7 @@ def _limits(results: pa.Table) -> _Parts:
         limits.append(
             f"There are {queries:,} queries, not {PAPER_QUERIES}: averages depend on which they are."
         )
-    limits.append(
-        "The queries are not those of the paper: its claims can come out again, its numbers cannot."
-    )
+    limits.append("The queries are not those of the paper: its claims can be reproduced, its numbers cannot.")
     yield element("h3", "What these results cannot show")
     yield element("ul", *(element("li", limit) for limit in limits))
 
@@ -205,7 +203,7 @@ def _all_queries(results: pa.Table, look: Mapping[str, Look]) -> _Parts:
     yield element("h2", "All queries")
     yield _Figure(
         "figure-2",
-        "Figure 2. Above, the expected regret a step (the reward of the best list less that of the list shown), "
+        "Figure 2. Above, the expected regret per step (the reward of the best list less that of the list shown), "
         "averaged over queries, with 95% intervals over runs. Below, the share of runs on all queries whose regret a "
         f"step in the last window is at least so much; the dotted line is at {LARGE:g}, from which on the paper takes "
         f"a run to be left with a list that is not the best. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom, "
@@ -233,7 +231,7 @@ def _three_queries(results: pa.Table, found: Found, look: Mapping[str, Look]) ->
     )
     yield _Figure(
         "figure-1",
-        f"Figure 1. The expected regret a step on single queries, with 95% intervals over runs. The queries are chosen "
+        f"Figure 1. The expected regret per step on single queries, with 95% intervals over runs. Queries are chosen "
         f"by rule: {rules}.",
         _with(REGRET_TOOLTIP, paper.three_queries(results, choices, look)),
         look=look,

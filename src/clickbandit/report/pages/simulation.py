@@ -42,7 +42,7 @@ def write_report(path: Path, results: pa.Table, settings: Mapping[str, Any]) -> 
 
 
 _CAPTION = f"""
-Expected regret a step: the reward of the list that it is against less that of the list shown, averaged over the
+Expected regret per step: the reward of the list that it is against less that of the list shown, averaged over the
 queries; the bands are 95% intervals over runs. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom,
 double-click to go back; click a policy to hide it."""
 
@@ -67,8 +67,8 @@ def totals_table(
                 MORE: difference_text(more[total.model, total.policy]),
                 TAIL_NAME: f"{total.tail:,.0f}",
                 "losing": f"{total.losing / len(total.regrets):.0%}",
-                "regret a step at last": a_step(total.last_regret.mean),
-                "clicks a step": f"{total.clicks.mean:.4f}",
+                "regret per step at the end": a_step(total.last_regret.mean),
+                "clicks per step": f"{total.clicks.mean:.4f}",
                 "queries": total.queries,
                 "runs": total.runs,
             }
