@@ -46,10 +46,15 @@ FOLDERS = {
 PICTURE = "![Regret of all policies over time in the position-based model](policies/figures/all-PBM.svg)"
 ASSETS = ("*.svg", "site.css", "site.js", "iframe-worker.js")
 NAMED = {
-    'data-md-component="search" role="dialog"': 'data-md-component="search" role="dialog" aria-label="Search"',
-    "<th></th>": "<td></td>",
+    'data-md-component="search" role="dialog"': r'\g<0> aria-label="Search"',
+    r'<nav class="md-nav" aria-label="[^"]*">': '<nav class="md-nav" role="none">',
+    r'aria-labelledby="\w+_label"( aria-expanded="\w+">\s*<label [^>]*>\s*<span [^>]*></span>\s*(.*?)\s*</label>)': (
+        r'aria-label="\2"\1'
+    ),
+    r"<th( [^>]*)?></th>": r"<td\1></td>",
 }
-"""What the theme leaves without a name for those who do not see it, and what is written instead."""
+"""What the theme leaves without a name for those who do not see it, or calls a landmark though it is a part of one, as
+patterns, and what is written instead."""
 _LINK = re.compile(r"(?P<mark>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 _ANCHOR = re.compile(r'<a href="(?!https?:)[^"]*">(.*?)</a>')
 _CODE = re.compile(r"(^```.*?^```)", re.S | re.M)
@@ -187,7 +192,7 @@ def build(out: Path) -> dict[str, str]:
     for path in out.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         for found, better in NAMED.items():
-            text = text.replace(found, better)
+            text = re.sub(found, better, text)
         path.write_text(text, encoding="utf-8")
     for name, text in pages.items():  # Markdown beside its page, for programs that llms.txt leads there
         (out / name).write_text(text, encoding="utf-8")

@@ -219,7 +219,7 @@ def test_the_page_and_its_words(found: Audit, tmp_path: Any) -> None:
     wrong = sum(one.verdict == "yes" for one in found.findings)
     told = sentences(found)
     assert told[0].startswith(f"Of {N_QUERIES} queries judged, {wrong} are ordered wrongly: ")
-    assert "All else rests on the click model PBM" in told[1]
+    assert "Everything else rests on the click model PBM" in told[1]
     assert told[2] == "1 query has too little evidence to be judged."
     write_audit(tmp_path / "audit.html", found)
     page = (tmp_path / "audit.html").read_text()
