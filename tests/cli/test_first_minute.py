@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.main import get_command
 
 from clickbandit import cli, terminal
-from clickbandit.cli._shared import app
+from clickbandit.cli._shared import PANELS, app
 from clickbandit.report.pages import comparison
 
 COMMANDS = get_command(app).commands
@@ -26,6 +26,13 @@ def test_alone_it_says_what_to_do_next(run):
     named = re.findall(r"^  clickbandit (\w+)", out, re.M)
     assert len(named) >= 5
     assert set(named) <= set(COMMANDS)
+
+
+def test_help_has_every_command_once_under_a_heading(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
+    assert all(heading in out for heading in PANELS)
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

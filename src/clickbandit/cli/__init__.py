@@ -27,7 +27,7 @@ def main() -> None:
     """Run a command; wrong input ends it with one sentence and exit code 2."""
     try:
         with explained():
-            app()
+            app(prog_name="clickbandit")
     except InputError as error:
         print(f"clickbandit: {error}", file=sys.stderr)
         sys.exit(2)

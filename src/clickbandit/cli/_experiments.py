@@ -10,6 +10,7 @@ import typer
 
 from clickbandit.cli._shared import known_models, policy_list, queries_named, whole_number
 from clickbandit.cli._stopping import ends_on_ctrl_c, leave
+from clickbandit.defaults import STRENGTH
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ MODEL = ("--model", "--models")
 MODEL_HELP = "Click model; repeatable, or comma-separated."
 POLICY = ("--policy", "--policies")
 POLICY_HELP = (
-    "Policy with settings, as name:key=value,key=value, or your own as file.py:Class; 'all' are those of the library. "
+    "Policy with settings, as name:key=value,key=value, or your own as file.py:Class; 'all' for all of the library. "
     "Repeatable, or comma-separated."
 )
 OneQuery = Annotated[list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")]
@@ -32,7 +33,8 @@ Runs = Annotated[str, typer.Option(metavar="N", help="Runs of each policy on eac
 Drift = Annotated[
     str | None,
     typer.Option(
-        metavar="N,N", help="Steps after which the items are shuffled: users want others from then on."
+        metavar="N,N",
+        help="Steps after which the items are shuffled, so that users like others from then on.",
     ),
 ]
 Delay = Annotated[str, typer.Option(metavar="N", help="Steps by which feedback is late.")]
@@ -57,8 +59,8 @@ UntilSettled = Annotated[
     bool,
     typer.Option(
         "--until-settled",
-        help="End a run when its list has been the same for a fifth of all steps; the rest counts as its last "
-        "tenth did.",
+        help="End a run when its list has been the same for a fifth of all steps; the remaining steps count like "
+        "its last tenth.",
     ),
 ]
 FromPrior = Annotated[
@@ -66,7 +68,7 @@ FromPrior = Annotated[
     typer.Option(
         "--prior",
         metavar="WHAT",
-        help="What policies start from that can: the order of the items in the file (given-order), their scores "
+        help="What policies start from, if they can: the order of the items in the file (given-order), their scores "
         "(scores), the click models of another file, or nothing (none).",
     ),
 ]
@@ -74,19 +76,21 @@ MaxLoss = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",
-        help="Share of the clicks of the order of the file that policies may lose, such as 0.02: a budget.",
+        help="Share of the clicks that the order of the file would get, which policies may lose; such as 0.02.",
         show_default="no budget",
     ),
 ]
 PriorStrength = Annotated[
     float | None,
     typer.Option(
-        metavar="N", help="How many examinations the prior is worth, item by item.", show_default="150"
+        metavar="N",
+        help="How many examinations the prior is worth, item by item.",
+        show_default=f"{STRENGTH:g}",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Another seed gives other runs, the same seed the same.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same runs.")]
 Restart = Annotated[
-    bool, typer.Option("--restart", help="Throw away the results of earlier runs, and start anew.")
+    bool, typer.Option("--restart", help="Discard the results of earlier runs and start over.")
 ]
 Threads = Annotated[
     str | None, typer.Option(metavar="N", help="Threads to run on.", show_default="all cores")

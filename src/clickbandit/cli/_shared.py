@@ -30,13 +30,28 @@ clickbandit --help lists all commands, clickbandit COMMAND --help explains one,
 and clickbandit --install-completion completes them in your shell."""
 
 
+PANELS = {
+    "Simulation": ("simulate", "compare", "reproduce", "report", "check", "policies", "models"),
+    "Click logs": ("fit", "evaluate", "audit", "judgments", "bias", "generate"),
+    "Live": ("demo", "serve", "best", "export", "value"),
+    "About": ("cite",),
+}
+"""The commands as help shows them, under headings."""
+
+
 class _Program(TyperGroup):
     """The commands, whose help names values after their options and not after their types."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for names in PANELS.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             _name_values(command, ctx)
+            command.rich_help_panel = next(  # type: ignore[attr-defined]
+                panel for panel, names in PANELS.items() if cmd_name in names
+            )
         return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -62,7 +62,7 @@ def audit(
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all queries as JSON.")] = False,
 ) -> None:
-    """Say which queries of a log are ordered wrongly, and what the better order would earn.
+    """Find the queries of a log that are ordered wrongly, and what a better order would earn.
 
     For example: clickbandit audit log.tsv.gz --page audit.html
     """

@@ -20,7 +20,7 @@ def best(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print every query as a line of JSON.")] = False,
 ) -> None:
-    """Say the best list of every query of a store, and how sure its policy is of it.
+    """Print the best list of every query of a store, and how sure its policy is of it.
 
     For example: clickbandit best --store sqlite:///clicks.db --json > best.jsonl
     """

@@ -45,7 +45,7 @@ def compare(
 ) -> None:
     """Compare policies on simulated users: leaderboards, a heat map, regret curves, and which is best.
 
-    Stopped at any moment, the same command resumes where it was. For example:
+    You can stop it at any moment, and the same command resumes. For example:
     clickbandit compare --queries queries.json --model CM,PBM --policy all --steps 1e6 --runs 5 --out results
     """
     with stoppable() as experiments:

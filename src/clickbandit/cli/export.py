@@ -24,8 +24,8 @@ def export(
 ) -> None:
     """Export settled impressions: list, clicks, candidates, policy and propensities.
 
-    For example: clickbandit export --store sqlite:///clicks.db --out monday.parquet, and a day later with --out
-    tuesday.parquet --since monday.parquet: each impression is in one of them.
+    For example: clickbandit export --store sqlite:///clicks.db --out monday.parquet, and a day later with
+    --out tuesday.parquet --since monday.parquet. Each impression is in exactly one of the two files.
     """
     from clickbandit.live.export import export as write
     from clickbandit.live.export import last_mark

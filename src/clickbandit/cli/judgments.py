@@ -90,7 +90,7 @@ def bias(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say how much less users look at lower positions.
+    """Estimate how much less users look at lower positions.
 
     For example: clickbandit bias log.tsv.gz --figure bias.svg
     """

@@ -60,10 +60,10 @@ def check(
     ] = "1e6",
     as_json: Json = False,
 ) -> None:
-    """Say which of the paper's assumptions hold for each query and click model, and the bound on the regret.
+    """Check which of the paper's assumptions hold for each query and click model, and compute the regret bound.
 
-    BatchRank is guaranteed to learn the best list where all six hold and no two of the best items are equally
-    attractive. Where an assumption does not hold, the lists that break it are shown, and there is no bound.
+    BatchRank is guaranteed to learn the best list if all six hold and no two of the best items are equally attractive.
+    If an assumption does not hold, the lists that break it are shown, and there is no bound.
     """
     from clickbandit.click_models.base import RATES
     from clickbandit.queries import load_queries

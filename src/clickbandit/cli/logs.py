@@ -222,7 +222,7 @@ def generate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same log.")] = 1,
     force: Force = False,
 ) -> None:
-    """Write a synthetic click log of users who click by the models of a queries file.
+    """Write a synthetic click log, whose users follow the click models of a queries file.
 
     For example: clickbandit generate queries.json --model DBN --sessions 1e6 --out log.tsv.gz
     """

@@ -74,7 +74,7 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's experiments: a search log, click models, runs, figures and a report.
 
-    Stopped at any moment, the same command resumes where it was. For example:
+    You can stop it at any moment, and the same command resumes. For example:
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
     folder = out or Path(f"reproduction-{scale}")

@@ -41,7 +41,7 @@ def simulate(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            *options.MODEL, help=options.MODEL_HELP, show_default="those of CM and PBM that there are"
+            *options.MODEL, help=options.MODEL_HELP, show_default="CM and PBM, where the file has them"
         ),
     ] = None,
     query: options.OneQuery = None,
@@ -69,7 +69,7 @@ def simulate(
 ) -> None:
     """Let policies learn from simulated users, and see their regret.
 
-    With --out, stopped at any moment, the same command resumes where it was. For example:
+    With --out you can stop it at any moment, and the same command resumes. For example:
     clickbandit simulate --queries queries.json --model PBM --policy batchrank
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """

@@ -37,7 +37,7 @@ def value(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what other lists would have earned, from decisions that were exported.
+    """Estimate what other lists would have earned, from exported decisions.
 
     For example: clickbandit value decisions.parquet --lists new.json
     """
