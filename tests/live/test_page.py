@@ -243,7 +243,7 @@ def test_what_click_ts_learned(ranker, window):
         one.see("60", "dl.facts")
         shown = one.page.locator("ol.list li").all_inner_texts()
         assert all(re.search(r"belongs here: (over )?\d+%$", line) for line in shown)
-        one.see("It is", "section[aria-labelledby=users]")
+        one.see("The policy is", "section[aria-labelledby=users]")
         curve = one.page.locator("section[aria-labelledby=users] svg.chart")
         assert curve.locator("circle").count() == 3
         label = curve.get_attribute("aria-label")
