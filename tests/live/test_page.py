@@ -159,7 +159,7 @@ def test_a_query_through_a_split_and_an_elimination(ranker, window):
         learn(served, "hats", "ABC", 1)
         one = window(served.url)
         one.open("#/query/shoes")
-        one.see("All items are still compared with each other.")
+        one.see("All items are still being compared with each other.")
         one.see(re.compile(r"At least \d+ impressions to the next decision\."))
         one.see("positions 1–3")
         assert len(one.rows("Items with their estimates and confidence intervals")) == 5
@@ -219,7 +219,7 @@ def test_the_keyboard_alone_is_enough(ranker, window):
 
         tab_to("shoes")
         press("Enter")
-        one.see("All items are still compared")
+        one.see("All items are still being compared")
         for key in ("Escape", "Enter"):
             tab_to("Freeze")
             press("Enter")
