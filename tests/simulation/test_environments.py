@@ -195,7 +195,7 @@ def test_policies_learn_what_they_see() -> None:
 
 
 def test_flips_are_the_same_compiled_and_plain() -> None:
-    problem = Problem("pbm-ts", PBM, positions=3, horizon=1000, flip=0.1)
+    problem = Problem("batchrank", PBM, positions=3, horizon=20, flip=0.1)
     compiled, plain = Run(problem, seed=1), Run(problem, seed=1)
     plain.loop = problem.make_loop(compiled=False)
     fast, slow = compiled.advance(500), plain.advance(500)

@@ -122,7 +122,7 @@ class Careless(BubbleRank):
 
 @pytest.mark.parametrize("policy", [Careless(base="4/2/0"), BubbleRank(base="4/2/0"), Optimal()])
 def test_the_check_of_policies_finds_one_that_is_told_the_wrong_items(policy: Any) -> None:
-    problem = Problem(policy, PBM, positions=3, horizon=100)
+    problem = Problem(policy, Recorded(PBM), positions=3, horizon=100)
     found = nullcontext()
     if isinstance(policy, Careless):
         found = pytest.raises(AssertionError, match="must begin with the same one in all runs")
