@@ -19,12 +19,16 @@ LINE = st.one_of(st.lists(TOKEN, max_size=9).map("\t".join), st.text(max_size=12
 
 @settings(max_examples=5, deadline=None)
 @given(st.lists(LINE, max_size=30))
-@pytest.mark.parametrize("format", ["yandex-relpred", "yandex-personalized", "ubi", "counts"])
+@pytest.mark.parametrize(
+    "format", ["yandex-relpred", "yandex-personalized", "ubi", "counts", "csv", "jsonl", "parquet"]
+)
 def test_no_line_crashes_a_reader(
     tmp_path_factory: pytest.TempPathFactory, format: str, lines: list[str]
 ) -> None:
     path = tmp_path_factory.mktemp("made") / "log"
-    header = "query,item,position,impressions,clicks\n" if format == "counts" else ""
+    header = {"counts": "query,item,position,impressions,clicks\n", "csv": "query,list,clicks\n"}.get(
+        format, ""
+    )
     path.write_bytes((header + "\n".join(lines)).encode(errors="replace"))
     with suppress(InputError):
         assert count_log(path, format).n_sessions > 0
