@@ -3,7 +3,7 @@
 A ranker shows lists of ten to users of a click model, so many for each query. Kendall's tau is between the judgments by
 that model and the true relevance of a query's items (1: the same order), averaged over queries; beside it that of the
 raw click rate. A good ranker's order is near the truth, and click rates take it along, as what stands on top is clicked
-more; a poor one's is not. The command fails if judgments rank worse than click rates where the ranker is poor.
+more; a poor one's is not. The command fails if judgments rank worse than click rates anywhere.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def main() -> int:
                 mine, raw = taus(*log(model, options.queries, sessions, noise, rng), model)
                 said = {"judgments": f"{mine:.3f}", "click rate": f"{raw:.3f}"}
                 rows.append({"ranker": ranker, "users": model, "sessions a query": sessions, **said})
-                fine = fine and (ranker == "good" or mine > raw)
+                fine = fine and mine > raw
     print_table(rows)
     return 0 if fine else 1
 

@@ -9,12 +9,14 @@ import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
+from benchmarks.judgments import NOISE, log, taus
 
 from clickbandit import cli
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log
 from clickbandit.logs.bias import bias
 from clickbandit.logs.judgments import judgments, write_judgments
+from clickbandit.logs.relevance import dbn_relevance, usual_places
 
 EXAMINATION = np.array([0.9, 0.6, 0.4, 0.25, 0.15])
 N_QUERIES, N_ITEMS, SESSIONS = 40, 5, 300
@@ -60,6 +62,27 @@ def test_judgments_rank_as_the_truth_does_and_better_than_click_rates(world: Any
     assert mine > raw + 0.2
     off = (found["relevance"] / found["relevance"].mean() - found["truth"] / found["truth"].mean()).abs()
     assert off.mean() < 0.25
+
+
+def test_judgments_by_dbn_beat_click_rates_where_the_ranker_is_good() -> None:
+    """Where few have clicked, the ranker's order is evidence too, and click rates have it in them."""
+    found = []
+    for noise, sessions in (("good", 30), ("good", 100), ("poor", 100)):
+        counts, truth = log("DBN", 40, sessions, NOISE[noise], np.random.default_rng(1))
+        found.append(taus(counts, truth, "DBN"))
+    assert all(mine > raw for mine, raw in found)
+    assert found[0][0] > found[0][1] + 0.05
+    assert found[2][0] > found[2][1] + 0.1
+
+
+def test_items_that_are_seldom_shown_stand_below_the_list() -> None:
+    lists = ["a b"] * 9 + ["c a"]
+    frame = pandas.DataFrame({"query": ["q"] * 10, "list": lists, "clicks": ["1 0"] * 10})
+    counts = count_log(frame)
+    places = dict(zip(counts.pairs["item"].to_pylist(), usual_places(counts).tolist(), strict=True))
+    assert places == {"a": 0.1, "b": pytest.approx(1.1), "c": 1.8}
+    relevance, error = dbn_relevance(counts)
+    assert np.all((relevance > 0) & (relevance <= 1) & (error > 0) & (error <= 0.5))
 
 
 def test_few_impressions_are_not_judged_and_grades_are_in_range(world: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from clickbandit.click_models import pyclick
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
-from clickbandit.click_models.em import Values, maximise
+from clickbandit.click_models.em import Step, Values, maximise
 from clickbandit.click_models.fitting import Counts, Endings, Estimate, Options
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
 
@@ -94,15 +94,16 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 
 def fit(counts: Counts, options: Options) -> Estimate:
     """EM over lists and their last clicks: did users stop there, or go on and like nothing?"""
-    endings = counts.endings
     sizes = {"attraction": counts.n_pairs, "satisfaction": counts.n_pairs, "continuation": 1}
-    below = np.zeros(counts.n_positions + 1)
-
-    def exact(values: Values, num: Values, den: Values) -> float:
-        return _expect(values, num, den, endings, below)
-
-    step = pyclick.step(pyclick.dbn, exact, endings) if options.compat == "pyclick" else exact
+    exact = expectation(counts)
+    step = pyclick.step(pyclick.dbn, exact, counts.endings) if options.compat == "pyclick" else exact
     return maximise(sizes, step, counts, options, exact=exact, by_pair=2)
+
+
+def expectation(counts: Counts) -> Step:
+    """The step of exact EM."""
+    endings, below = counts.endings, np.zeros(counts.n_positions + 1)
+    return lambda values, num, den: _expect(values, num, den, endings, below)
 
 
 @entry_point

@@ -1,8 +1,9 @@
 """Relevance judgments from clicks, for tools that learn or measure rankings: how relevant each item of a query is.
 
 An item's relevance is its attraction by a click model, times its satisfaction where the model has one: the chance that
-it is what a user who looks at it wants. It is shrunk towards what is usual where it stands (`posterior`), so that few
-clicks do not outrank many. Grades divide what lies between 0 and the relevance of the best items into equal parts.
+it is what a user who looks at it wants. It is shrunk towards what is usual where it stands (`posterior`, of the DBN
+`relevance`), so that few clicks do not outrank many. Grades divide what lies between 0 and the relevance of the best
+items into equal parts.
 """
 
 import csv
@@ -18,7 +19,8 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
 from clickbandit.logs.counts import Counts
-from clickbandit.logs.posterior import Posterior, fit_posterior
+from clickbandit.logs.posterior import fit_posterior
+from clickbandit.logs.relevance import dbn_relevance
 from clickbandit.registry import suggestion
 
 _BEST = 0.99
@@ -41,12 +43,7 @@ def judgments(
     low, high = grades
     if not 0 <= low < high:
         raise InputError(f"expected grades such as 0-4, found {low}-{high}")
-    known = fit_posterior(counts, model)
-    if "attraction" not in known.means:
-        raise InputError(
-            f"expected a click model with attraction for each item, found {model}: take PBM or DBN"
-        )
-    relevance, error = relevances(known)
+    relevance, error = dbn_relevance(counts) if model == "DBN" else _relevances(counts, model)
     enough = counts.impressions >= min_impressions
     if not enough.any():
         raise InputError(
@@ -61,8 +58,13 @@ def judgments(
     return table.filter(pa.array(enough))
 
 
-def relevances(known: Posterior) -> tuple[Any, Any]:
+def _relevances(counts: Counts, model: str) -> tuple[Any, Any]:
     """The relevance of each pair, and its standard error."""
+    known = fit_posterior(counts, model)
+    if "attraction" not in known.means:
+        raise InputError(
+            f"expected a click model with attraction for each item, found {model}: take PBM or DBN"
+        )
     a, error = known.means["attraction"], known.errors["attraction"]
     if "satisfaction" not in known.means:
         return a, error
