@@ -6,7 +6,7 @@ rewards. Two draws decide, both made of the impression's id, so that they come o
 first says what the impression is about: its clicks, with probability click / most, or else its other events. If it is
 about clicks these are the answer, known when the window ends. Else the second draw, for each item, says yes with the
 probability other / (most - click), where `other` is what its other events earned; that is known when the conversion
-window ends (docs/decisions/0015-rewards.md).
+window ends (docs/decisions/0016-rewards.md).
 """
 
 import math
