@@ -148,7 +148,7 @@ MORE, SAME, FEWER = against(0.01, 0.02), against(-0.01, 0.02), against(-0.02, -0
         (1.0, None, None, True, "Its list is final, and there is no comparison"),
         (0.97, SAME, None, True, "97% sure of the whole list, and its lists are not yet told"),
         (0.97, SAME, MORE, True, "do better than the given order"),
-        (0.9, MORE, MORE, False, "90% sure of the whole list, and 95% are wanted"),
+        (0.9, MORE, MORE, False, "90% sure of the whole list, and 95% is needed"),
         (1.0, MORE, FEWER, False, "do worse than the given order"),
         (None, SAME, SAME, False, "does not say how sure it is of its list, and its lists are not yet told"),
         (None, MORE, None, True, "does not say how sure it is of its list, but its lists do better"),

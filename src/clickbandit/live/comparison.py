@@ -152,7 +152,7 @@ def freezing(
     if sure < LEAST_CERTAINTY:
         return Freezing(
             False,
-            f"Its policy is {sure:.0%} sure of the whole list, and {LEAST_CERTAINTY:.0%} are wanted; {told}.",
+            f"Its policy is {sure:.0%} sure of the whole list, and {LEAST_CERTAINTY:.0%} is needed; {told}.",
         )
     certain = "Its list is final" if sure == 1 else f"Its policy is {sure:.0%} sure of the whole list"
     return Freezing(True, f"{certain}, and {told}.")

@@ -50,7 +50,7 @@ function panel({settings, window}) {
         ["CM", "cascade (CM)"], ["PBM", "position-based (PBM)"],
       ].map(([value, text]) => h("option", {value, selected: settings.model === value}, text)))),
     slider("speed", "Speed", settings.speed, 600, 10, `${count(settings.speed)} people a second`),
-    slider("delay", "Delay of clicks", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s (window ${window} s)`),
+    slider("delay", "Click delay", settings.delay, 5, 0.1, `${settings.delay.toFixed(1)} s (window ${window} s)`),
     slider("lost", "Clicks lost", settings.lost, 1, 0.05, percent(settings.lost)),
     slider("repeated", "Clicks sent twice", settings.repeated, 1, 0.05, percent(settings.repeated)));
 }

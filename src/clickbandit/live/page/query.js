@@ -55,7 +55,7 @@ function controls(summary, {ready, why}) {
       summary.frozen ? action("unfreeze", "Unfreeze") : action("freeze", "Freeze"),
       action("reset", "Reset …"),
       h("label", {class: "search"}, h("span", {class: "unseen"}, "Another policy"),
-        h("input", {id: "other", type: "text", placeholder: "Another policy, such as toprank", maxlength: 200})),
+        h("input", {id: "other", type: "text", placeholder: "Another policy: toprank", maxlength: 200})),
       action("switch", "Switch …")),
     !summary.frozen && h("p", {id: "freezing"}, h("strong", {}, ready ? "It may be frozen. " : "Do not freeze it yet. "), why),
   ];
@@ -151,8 +151,8 @@ function items(found) {
   return [table("Items with their estimates and confidence intervals", [
     groups.length > 0 && ["batch", {}, (row) => [swatch(colour(row.group)), " ", row.group ? positions(row.group).replace(/positions? /, "") : "–"]],
     ["item", {class: "name"}, (row) => row.name],
-    has("estimate") && ["estimate", {class: "number"}, (row) => chance(row.estimate)],
-    (has("low") || has("estimate")) && [`confidence interval, 0 to ${top}`, {class: "bar"}, (row) => interval(row, top, colour(row.group))],
+    has("estimate") && ["estimate", {class: has("in_list") ? "number extra" : "number"}, (row) => chance(row.estimate)],
+    (has("low") || has("estimate")) && [`interval, 0 to ${top}`, {class: "bar"}, (row) => interval(row, top, colour(row.group))],
     has("low") && ["from", {class: "number extra"}, (row) => chance(row.low)],
     has("low") && ["to", {class: "number extra"}, (row) => chance(row.high)],
     has("in_list") && ["belongs in the list", {class: "number"}, (row) => percent(row.in_list)],

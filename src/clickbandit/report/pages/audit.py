@@ -99,7 +99,7 @@ def gains_panel(audit: Audit) -> Spec:
         )
     ]
     return {
-        "title": "",
+        "title": audit.model,
         "data": {"values": values},
         "encoding": {"y": y, "tooltip": fields},
         "layer": [
