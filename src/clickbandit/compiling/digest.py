@@ -68,10 +68,10 @@ def _ingredients(values: Iterable[Any], template: str, chosen: Part, seen: dict[
     `seen` numbers the kernels on the way, so that one that comes again is told from another.
     """
     for value in values:
-        if isinstance(value, (bool, int, float, str)):
+        if isinstance(value, (bool, int, float, str, np.generic)):
             yield repr(value).encode()
         elif isinstance(value, np.ndarray):
-            yield value.tobytes()
+            yield f"{value.dtype.str} {value.shape}".encode() + value.tobytes()
         elif id(value) in seen:
             yield f"#{seen[id(value)]}".encode()
         elif _is_tuple_type(value):
@@ -89,7 +89,8 @@ def _kernel(value: Any, template: str, chosen: Part, seen: dict[int, int]) -> It
     yield from _code(function.__code__)
     scope = {**function.__globals__, **(chosen if function.__module__ == template else {})}
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    used = [*_used(function.__code__, scope), *cells, *(function.__defaults__ or ())]
+    given = function.__annotations__.values()
+    used = [*_used(function.__code__, scope), *cells, *(function.__defaults__ or ()), *given]
     yield from _ingredients(used, template, chosen, seen)
 
 
