@@ -119,6 +119,20 @@ def test_clicks_are_learned_at_once_and_the_rest_when_it_is_known(open_ranker, c
 
 
 @only_sqlite
+@pytest.mark.parametrize("wait", [0, HOUR, 4 * DAY])
+def test_a_user_is_forgotten_at_any_time(open_ranker, clock, sql, wait):
+    """Before the window ends, while other events are waited for, and after that."""
+    ranker = open_ranker(policy="cascade-kl-ucb", **SHOP)
+    ranker.click(about(True), ranker.rank("shoes", ITEMS, id=about(True), user="me").items[0])
+    clock.now += min(wait, HOUR)
+    ranker.stats()
+    clock.now += wait - min(wait, HOUR)
+    assert ranker.forget("me") == 1
+    assert [sql(f"select * from {table}") for table in ("impressions", "events", "log")] == [[], [], []]
+    assert ranker.verify("shoes")
+
+
+@only_sqlite
 def test_what_is_settled_by_hand_waits_for_nothing_and_void_comes_too_late(open_ranker, clock):
     ranker = open_ranker(**SHOP)
     for id in ("one", "two"):

@@ -283,7 +283,7 @@ class Batch(OfQueries):
         for impression in found:
             if impression.outcome == PENDING:
                 self._finish(impression, VOID)
-            if impression.learning is not None:
+            if impression.source == POLICY:
                 row = self._by_id[impression.query]
                 with suppress(LearnerError):  # there is nothing then that could be kept
                     self.learner(row)
