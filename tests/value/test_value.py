@@ -207,8 +207,17 @@ def test_a_learning_policy_is_replayed():
     found = replay(uniform_log(4000), "random")
     assert found.low < 0.44 < found.high
     assert found.met == pytest.approx(4000 / 12, rel=0.25)
-    with pytest.raises(InputError, match=r"must meet 100 lists of its own with 20 clicks, found \d+ with"):
+    with pytest.raises(InputError, match=r"must meet 100 lists of its own with 20 clicks, found \d+ worth"):
         replay(uniform_log(300), "random")
+
+
+def test_a_few_large_rewards_are_little_evidence():
+    log = uniform_log(4000)
+    rewards = np.zeros(log.clicks.shape)
+    rewards[::400] = 100.0
+    with pytest.raises(InputError, match="with 20 clicks"):
+        replay(replace(log, rewards=rewards), "random")
+    replay(replace(log, rewards=log.clicks / 100), "random")
 
 
 def test_lists_that_were_shown_more_often_are_met_as_often():

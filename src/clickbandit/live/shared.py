@@ -173,7 +173,7 @@ class Shared:
             if not rows or len(rows) != len(lesson.clicks) or len(rows[0]) != n_features:
                 continue
             x = _with_one(rows)
-            if np.abs(x).max() > MAX_FEATURE:  # stores of before have any
+            if not np.abs(x).max() <= MAX_FEATURE:  # stores of before have any, and no number
                 continue
             found += 1
             numbers += x.size

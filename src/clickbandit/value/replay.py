@@ -87,10 +87,11 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
             rewards.append(float(earned.sum()))
             del waiting[query]
     values = np.array(rewards)
-    if len(values) < LEAST_EFFECTIVE or values.sum() < LEAST_CLICKS:
+    clicked = float(values.sum() ** 2 / (values**2).sum()) if values.any() else 0.0  # rewards have any size
+    if len(values) < LEAST_EFFECTIVE or clicked < LEAST_CLICKS:
         raise InputError(
             f"{algorithm.name} must meet {LEAST_EFFECTIVE:,.0f} lists of its own with {LEAST_CLICKS:,.0f} clicks, "
-            f"found {len(values):,} with {values.sum():,.0f} among {len(decisions):,}: the log is too short, or does "
+            f"found {len(values):,} worth {clicked:,.0f} among {len(decisions):,}: the log is too short, or does "
             "not show all lists"
         )
     low, high = watched_sum(float(values.mean()), values - values.mean())
