@@ -197,15 +197,11 @@ def figure(results: Mapping[str, Result]) -> dict[str, Any]:
 def curves(model: str, rows: Mapping[str, Row], steps: int) -> dict[str, Any]:
     """Regret so far by step, both on logarithmic scales."""
     values = [
-        {
-            "policy": policy,
-            "step": steps * percent // 100,
-            "regret": regret,
-            "name": policy if percent == CURVE[-1] else "",
-        }
+        {"policy": policy, "step": steps * percent // 100, "regret": regret}
         for policy, row in rows.items()
         for percent, regret in zip(CURVE, row.curve, strict=True)
     ]
+    names = [{"policy": policy, "step": steps, "at": at} for policy, at in apart(rows).items()]
     look = looks(rows)
     colour = {"domain": [*rows], "range": [look[policy].colour for policy in rows]}
     x = {
@@ -227,9 +223,27 @@ def curves(model: str, rows: Mapping[str, Row], steps: int) -> dict[str, Any]:
         },
         "layer": [
             {"mark": {"type": "line", "strokeWidth": 2}},
-            {"mark": {"type": "text", "align": "right", "dy": -8}, "encoding": {"text": {"field": "name"}}},
+            {
+                "data": {"values": names},
+                "mark": {"type": "text", "align": "left", "dx": 6},
+                "encoding": {"y": {**y, "field": "at"}, "text": {"field": "policy"}},
+            },
         ],
     }
+
+
+def apart(rows: Mapping[str, Row]) -> dict[str, float]:
+    """Where the name of each curve stands: at its end, or higher where another's would be in its way."""
+    ends = {policy: row.curve[-1] for policy, row in rows.items()}
+    lowest = min(regret for row in rows.values() for regret in row.curve)
+    gap = (max(ends.values()) / 10 ** math.floor(math.log10(lowest))) ** (
+        1 / 11
+    )  # the axis starts at a power of 10
+    found, least = {}, 0.0
+    for policy in sorted(ends, key=ends.__getitem__):
+        found[policy] = max(ends[policy], least)
+        least = found[policy] * gap
+    return found
 
 
 def dots(model: str, rows: Mapping[str, Row]) -> dict[str, Any]:
