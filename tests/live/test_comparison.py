@@ -1,6 +1,7 @@
 """Lists are compared with the given order by day, week and all time, by impression or by user; and when to freeze."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -155,10 +156,13 @@ MORE, SAME, FEWER = against(0.01, 0.02), against(-0.01, 0.02), against(-0.02, -0
     ],
 )
 def test_a_query_may_be_frozen_when_its_list_is_certain_and_not_worse(sure, all_time, week, ready, why):
-    summary = QuerySummary(*[None] * 6, False, *[None] * 12)
+    summary = QuerySummary(*[None] * 6, False, *[None] * 4, 10, None, None, 5, *[None] * 4)
     found = freezing(summary, sure, all_time, week)
     assert found.ready is ready
     assert why in found.why
+    early = freezing(replace(summary, pending=6), sure, all_time, week)
+    assert not early.ready
+    assert "6 of its impressions have not settled" in early.why or FEWER in (all_time, week)
 
 
 def test_how_sure_a_policy_is_of_its_whole_list():

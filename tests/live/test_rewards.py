@@ -132,6 +132,24 @@ def test_a_user_is_forgotten_at_any_time(open_ranker, clock, sql, wait):
     assert ranker.verify("shoes")
 
 
+def test_no_list_is_certain_while_purchases_are_outstanding(open_ranker, clock):
+    """A list of one item is final from the first; also after others had settled, and the query was reset."""
+    ranker = open_ranker(policy="batchrank", positions=1, **SHOP)
+    for _ in range(2):
+        ranker.reset("shoes")
+        for k in range(30):
+            ranker.rank("shoes", ["A"], id=about(True, f"{clock.now}-{k}"))
+        clock.now += HOUR
+        ranker.stats()
+        for settled in (False, True):
+            detail, (listed,) = ranker.query("shoes"), ranker.queries(include="best").queries
+            assert detail.summary.learned == 30
+            assert (detail.freezing.ready, listed.best) == (settled, ["A"])
+            assert listed.certainty == (1 if settled else None)
+            assert ranker.stats().sure == settled
+            clock.now += 3 * DAY
+
+
 @only_sqlite
 def test_what_is_settled_by_hand_waits_for_nothing_and_void_comes_too_late(open_ranker, clock):
     ranker = open_ranker(**SHOP)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.comparison import certainty
+from clickbandit.live.comparison import certainty, is_early
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import replay, restore
 from clickbandit.live.records import Damaged
@@ -45,7 +45,8 @@ def _with_best(reader: Reader, row: QueryRow, algorithms: Algorithms) -> QuerySu
         learner = _learner(reader, row, algorithms)
         best = learner.best()
         if row.frozen is None or best == found.best:
-            found = replace(found, best=best, certainty=certainty(learner.describe(), best))
+            sure = None if is_early(found) else certainty(learner.describe(), best)
+            found = replace(found, best=best, certainty=sure)
     except StoreError:
         raise
     except Exception as error:  # it is damaged, or its policy is gone, or has another state now

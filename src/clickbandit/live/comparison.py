@@ -129,6 +129,12 @@ def certainty(learned: dict[str, Any], best: Sequence[str]) -> float | None:
     return None if not best or None in found else max(0.0, 1 - sum(1 - place for place in found))  # type: ignore[misc,operator]
 
 
+def is_early(summary: QuerySummary) -> bool:
+    """Whether most of what was learned may be of impressions that have not settled: clicks are learned from sooner than
+    purchases, and the best list of clicks need not be the best."""
+    return 2 * summary.pending > summary.learned
+
+
 def freezing(
     summary: QuerySummary, sure: float | None, all_time: Holdout | None, week: Holdout | None
 ) -> Freezing:
@@ -138,6 +144,10 @@ def freezing(
     against = [one.difference for one in (all_time, week) if one is not None]
     if any(difference.high < 0 for difference in against):
         return Freezing(False, "Its lists do worse than the given order: find out why.")
+    if is_early(summary):
+        return Freezing(
+            False, f"It is too early to say: {summary.pending:,} of its impressions have not settled yet."
+        )
     better = any(difference.low > 0 for difference in against)
     told = (
         "its lists do better than the given order"

@@ -161,7 +161,8 @@ class QuerySummary:
     """If asked for (`include`), the list that it would show if it stopped exploring now, or shows if it is frozen; None
     where what was learned cannot be loaded."""
     certainty: float | None = None
-    """How probably all of that list is right, at least; None if it was not asked for, or the policy does not say."""
+    """How probably all of that list is right, at least; None if it was not asked for, the policy does not say, or
+    pending impressions are more than half as many as those learned from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,8 @@ class Holdout:
 @dataclass(frozen=True, slots=True)
 class Freezing:
     """Whether a query may be frozen: whether its list is final, or its policy 95% sure of all of it, and not known to
-    be worse than the given order; where a policy does not say how sure it is, whether it is known to be better."""
+    be worse than the given order; where a policy does not say how sure it is, whether it is known to be better. And not
+    before pending impressions are at most half as many as those learned from."""
 
     ready: bool
     why: str

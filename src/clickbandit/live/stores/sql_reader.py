@@ -99,7 +99,8 @@ class SqlReader:
 
     def totals(self) -> Totals:
         sums = ", ".join(f"cast(coalesce(sum({name}), 0) as bigint)" for name in Totals._fields[4:-1])
-        sure = f"count(*) filter (where frozen is null and progress in ({FINISHED}, {SURE}))"
+        known = "2 * (impressions - settled - voided) <= learned"  # not `comparison.is_early`
+        sure = f"count(*) filter (where frozen is null and progress in ({FINISHED}, {SURE}) and {known})"
         row = self._database.row(
             f"select count(*), count(*) filter (where learned > horizon), count(frozen), {sure}, {sums}, "
             "coalesce(sum(reward), 0.0) from queries"
