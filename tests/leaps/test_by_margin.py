@@ -17,6 +17,7 @@ from clickbandit import CascadeModel, PositionBasedModel, Prior, Problem, Run
 from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.leaps.buffers import MAX_BITS
 from clickbandit.simulation.run import MIN_STEPS_TO_LEAP_BY_MARGIN
+from leaps.again import again
 from naive.recorded import Recorded
 from naive.twins import TWINS
 
@@ -145,13 +146,9 @@ def test_margins_that_are_a_tenth_too_wide_are_found_out(policy, model, monkeypa
 
 def runs_of(run, ends, runs):
     """What many runs have counted, clicked and lost at the end of each window, all on the arrays of one run."""
-    first = copy.deepcopy(run.state)
     found = []
-    for _ in range(runs):
-        for array, before in zip(run.state, first, strict=True):
-            if isinstance(array, np.ndarray):
-                array[...] = before
-        run.step, rows = 0, []
+    for _ in again(run, runs):
+        rows = []
         for end in ends:
             regret, clicks = run.advance(end - run.step)
             observed, clicked = counts(run.state)

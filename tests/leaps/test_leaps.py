@@ -18,6 +18,8 @@ from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.leaps.buffers import MAX_BITS, make_scratch
+from leaps.again import again
+from naive.recorded import NAMES, Recorded
 
 LEVEL = 1e-4
 
@@ -115,14 +117,25 @@ def _starts(batches):
 # --- the distribution of runs -------------------------------------------------------------------------------
 
 
+NUMBERINGS = 60
+
+
 def final_states(policy, model, positions, method, *, steps, horizon, runs):
-    """What runs leave, as numbers to compare: clicks, regret, counts, and the batches."""
+    """What runs leave, as numbers to compare: clicks, regret, counts, and the batches.
+
+    Many numberings of the items, the same for either method, and as many runs with each. Steps are taken with users
+    whose machine code the comparisons with twins have too.
+    """
+    model = Recorded(model) if method == "step" and model.name in NAMES else model
     problem = Problem(policy, model, positions=positions, horizon=horizon, method=method)
     rows = []
-    for number in range(runs):
-        run = Run(problem, seed=1 if method == "step" else 2, run=number)
-        regret, clicks = run.advance(steps)
-        rows.append({"clicks": clicks, "regret": regret, "list": str(run.best()), **learned(run.state)})
+    for number in range(NUMBERINGS):
+        run = Run(problem, seed=1, run=number)
+        if method == "leap":
+            run.rng, run.users = (np.random.Generator(np.random.SFC64([number, k])) for k in range(2))
+        for _ in again(run, runs // NUMBERINGS):
+            regret, clicks = run.advance(steps)
+            rows.append({"clicks": clicks, "regret": regret, "list": str(run.best()), **learned(run.state)})
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
@@ -200,7 +213,7 @@ def test_the_mean_regret_is_the_same(policy, model):
 
 def test_the_tests_would_find_a_leap_that_forgets_that_items_are_shown_together(monkeypatch):
     """In the cascade model two items of a list are never clicked by the same user."""
-    size = {"steps": 300, "horizon": 8, "runs": 1000}
+    size = {"steps": 300, "horizon": 8, "runs": 1020}
     users = make_model("CM", [0.9, 0.8, 0.7], 3)
     steps = final_states(BatchRank(), users, 3, "step", **size)
     problem = Problem(BatchRank(), users, positions=3, horizon=8, method="leap")

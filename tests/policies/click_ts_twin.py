@@ -53,11 +53,12 @@ def side_by_side(
         state.wins[1::2, ::2] = wins
         twin.wins.update({(i, j): wins for i in twin.items for j in twin.items if i % 2 > j % 2})
     rng, twin_rng, users, chance = (np.random.default_rng(seed) for seed in (1, 1, 2, 3))
+    random = algorithm.random(rng)
     waiting: list[Any] = []
     chances = np.zeros(positions)
     for step in range(steps):
         ranking, memo = np.full(positions, -1), np.zeros(2)
-        algorithm.serve(state, rng, ranking, memo, chances, np.zeros_like(chances))
+        algorithm.serve(state, random, ranking, memo, chances, np.zeros_like(chances))
         assert ranking.tolist() == twin.rank(twin_rng), f"step {step}"
         waiting.append((ranking, memo, twin.memo))
         while waiting and (not late or chance.random() < 0.6):

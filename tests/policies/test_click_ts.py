@@ -119,10 +119,11 @@ def run_odd_problem(seed: int, steps: int) -> None:
     algorithm = ALGORITHMS.add(policy)
     state = policy.start(n_items, n_positions, horizon=steps)
     users, rng = np.random.default_rng(seed + 1), np.random.default_rng(seed)
+    random = algorithm.random(rng)
     memo, chances = np.zeros(2), np.zeros(n_positions)
     ranking = np.zeros(n_positions, np.int64)
     for step in range(steps):
-        algorithm.serve(state, rng, ranking, memo, chances, np.zeros_like(chances))
+        algorithm.serve(state, random, ranking, memo, chances, np.zeros_like(chances))
         assert len(set(ranking.tolist())) == n_positions
         clicks = (users.random(n_positions) < attraction[ranking] * examination).astype(np.int64)
         if seed % 3 == 1:

@@ -140,19 +140,19 @@ def test_batchrank_experiment_with_late_feedback(delay: int) -> None:
     ],
 )
 def test_cascade_kl_ucb(settings: str, model: str, positions: int) -> None:
-    twin = compare("cascade-kl-ucb" + settings, MODELS[model], positions, steps=STEPS // 2)
-    assert twin.t == STEPS // 2
+    twin = compare("cascade-kl-ucb" + settings, MODELS[model], positions, steps=STEPS // 4)
+    assert twin.t == STEPS // 4
     assert positions == 1 or twin.ties > 0
 
 
 def test_cascade_kl_ucb_with_many_ties() -> None:
     """Items that nobody clicks keep the same bound as soon as they were seen equally often."""
-    twin = compare("cascade-kl-ucb:feedback=full", cm([0.0] * 6), 3, steps=STEPS // 2)
-    assert twin.ties > STEPS // 8
+    twin = compare("cascade-kl-ucb:feedback=full", cm([0.0] * 6), 3, steps=STEPS // 4)
+    assert twin.ties > STEPS // 16
 
 
 def test_cascade_kl_ucb_with_late_feedback() -> None:
-    twin = compare("cascade-kl-ucb:feedback=last", MODELS["PBM, 5 items"], 3, delay=25)
+    twin = compare("cascade-kl-ucb:feedback=last", MODELS["PBM, 5 items"], 3, steps=STEPS // 4, delay=25)
     assert twin.ties > 25
 
 
@@ -166,14 +166,14 @@ def test_cascade_kl_ucb_with_late_feedback() -> None:
         ("CM, 7 items", 3, STEPS),
         ("PBM, 5 items", 5, STEPS),
         ("CM, 6 items", 1, STEPS),
-        ("PBM, 30 items", 7, STEPS),
-        ("PBM, 1 item", 1, STEPS),
+        ("PBM, 30 items", 7, STEPS // 4),
+        ("PBM, 1 item", 1, STEPS // 4),
         ("PBM, 7 items", 4, 100),
     ],
 )
 def test_ranked_exp3(mixing: str, model: str, positions: int, horizon: int) -> None:
     """The last case goes far beyond its horizon, where weights leave the range of floats and are scaled anew."""
-    steps = STEPS if horizon == STEPS else 20_000
+    steps = 20_000 if horizon == 100 else horizon
     twin = compare("ranked-exp3" + mixing, MODELS[model], positions, horizon=horizon, steps=steps)
     if horizon == 100:
         assert max(max(map(abs, score)) for score in twin.score) > 700
@@ -188,4 +188,4 @@ def test_ranked_exp3_with_late_feedback() -> None:
     ("model", "positions"), [("CM, 7 items", 3), ("PBM, 5 items", 5), ("PBM, 6 items", 1)]
 )
 def test_yardsticks(policy: str, model: str, positions: int) -> None:
-    compare(policy, MODELS[model], positions)
+    compare(policy, MODELS[model], positions, steps=STEPS // 4)

@@ -7,7 +7,7 @@ import pytest
 from clickbandit.policies.cascade_ducb import MAX_WEIGHT
 from naive.side_by_side import MODELS, cm, compare, pbm
 
-STEPS = 4000
+STEPS = 2000
 FEEDBACK = ["", ":feedback=last", ":feedback=full"]
 PROBLEMS = [
     ("CM, 6 items", 3),
@@ -101,7 +101,7 @@ def test_dcm_kl_ucb(termination: str, model: str, positions: int, delay: int) ->
 )
 def test_glrt_cascade_kl_ucb(settings: str, model: str, positions: int, delay: int, restarts: bool) -> None:
     """What is no cascade can look like a change: an item is clicked less the lower it stands."""
-    twin = compare(f"glrt-cascade-kl-ucb{settings}", MODELS[model], positions, steps=STEPS, delay=delay)
+    twin = compare(f"glrt-cascade-kl-ucb{settings}", MODELS[model], positions, steps=4000, delay=delay)
     assert (twin.restarts > 0) == restarts
     if not restarts:
         assert max(length for blocks in twin.blocks.values() for length, _ in blocks) >= 256
@@ -139,17 +139,17 @@ def test_cascade_ducb_with_late_feedback(delay: int) -> None:
 @pytest.mark.parametrize(("model", "positions"), PROBLEMS)
 def test_cascade_swucb(model: str, positions: int) -> None:
     """The horizon of 1000 steps gives a window of 167 lists."""
-    twin = compare("cascade-swucb", MODELS[model], positions, steps=2000)
+    twin = compare("cascade-swucb", MODELS[model], positions, steps=1000)
     assert twin.window == 167
-    assert twin.forgotten == 2000 - 1 - 167  # the last list is made before another one leaves
+    assert twin.forgotten == 1000 - 1 - 167  # the last list is made before another one leaves
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK)
 @pytest.mark.parametrize("window", [1, 2, 40])
 def test_cascade_swucb_with_a_short_window(feedback: str, window: int) -> None:
     settings = f"{feedback},window={window}" if feedback else f":window={window}"
-    twin = compare(f"cascade-swucb{settings}", MODELS["PBM, 7 items"], 4, steps=2000)
-    assert twin.forgotten == 2000 - 1 - window
+    twin = compare(f"cascade-swucb{settings}", MODELS["PBM, 7 items"], 4, steps=1000)
+    assert twin.forgotten == 1000 - 1 - window
     assert twin.ties > 0
 
 

@@ -50,13 +50,13 @@ def test_toprank_with_late_feedback(delay: int) -> None:
         ("CM, 5 items", 5, 10, 1, 1000, 0),
         ("PBM, 5 items", 5, 10, 1, 1000, 0),
         ("CM, 6 items", 1, 3, 1000, 0, 1000),
-        ("PBM, 30 items", 7, 10, 5, 100, 1000),
-        ("CM, 30 items", 7, 10, 1, 100, 500),
+        ("PBM, 30 items", 7, 10, 5, 50, 500),
+        ("CM, 30 items", 7, 10, 1, 50, 100),
         ("PBM, 1 item", 1, 1, 1000, 0, 0),
     ],
 )
 def test_unirank(model: str, positions: int, leaders: int, stays: int, merges: int, joins: int) -> None:
-    steps = STEPS // 4 if MODELS[model].n_items < 30 else STEPS // 10
+    steps = STEPS // 4 if MODELS[model].n_items < 30 else STEPS // 20
     twin = compare("unirank", MODELS[model], positions, steps=steps)
     assert len(twin.leaders.times) >= leaders
     assert n_events(twin, "leader") >= stays
@@ -90,13 +90,13 @@ def test_unirank_with_more_leaders_than_its_table_holds() -> None:
         ("CM, 5 items", 5, 10, 0, 1000, 0),
         ("PBM, 5 items", 5, 20, 0, 1000, 0),
         ("CM, 6 items", 1, 1, 1000, 0, 30),
-        ("PBM, 30 items", 7, 20, 0, 500, 500),
-        ("CM, 30 items", 7, 20, 0, 500, 500),
+        ("PBM, 30 items", 7, 20, 0, 250, 250),
+        ("CM, 30 items", 7, 20, 0, 250, 250),
         ("PBM, 1 item", 1, 1, 0, 0, 0),
     ],
 )
 def test_grab(model: str, positions: int, leaders: int, stays: int, swaps: int, replacements: int) -> None:
-    steps = STEPS // 5 if MODELS[model].n_items < 30 else STEPS // 10
+    steps = STEPS // 5 if MODELS[model].n_items < 30 else STEPS // 20
     twin = compare("grab", MODELS[model], positions, steps=steps)
     assert len(twin.leaders.times) >= leaders
     assert n_events(twin, "turn") >= 20
