@@ -105,7 +105,7 @@ def learn(served, query: str, attracts: str, n: int) -> None:
 
 
 def test_overview_and_search(ranker, window):
-    with serve(ranker(holdout=0.5)) as served:
+    with serve(ranker(holdout=0.5, rewards="click=1")) as served:  # the same, but it is spoken of reward
         for k in range(120):
             items = ITEMS if k % 2 else ["only one"]
             while served.rank(f"query {k:03}", items)["source"] == "holdout":
@@ -121,6 +121,7 @@ def test_overview_and_search(ranker, window):
         assert rows[0][:3] == ["red shoes", "frozen past horizon", "200"]  # the one with most traffic
         assert re.fullmatch(r"0\.\d{3}", rows[0][3])
         one.see("however often you look", "#holdout + p")
+        one.see("reward per impression", "#holdout + p")
         one.button("Next →").click()
         one.see("51–100 of 121")
         one.button("Next →").click()
