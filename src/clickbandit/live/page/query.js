@@ -313,7 +313,7 @@ function cost(detail, points, width) {
       h("p", {class: "tools"}, [["so far", ""], ["expected", "4 3"]].map(([name, dash]) => h("span", {class: "key"}, key({paint: "var(--vermillion)", dash}), ` ${name}`))),
       lines([{points: lost, paint: "var(--vermillion)"}, {points: ahead, paint: "var(--vermillion)", dash: "4 3"}],
         {width, x: (value) => `${count(Math.round(value))} impressions`, y: (value) => count(Math.round(value)), label: `${Name} lost by exploring: ${count(Math.round(now))} so far. ${more}`}),
-      h("figcaption", {}, `How many more ${name} the best list known now would have had. It is assumed to get ${chance(best)} per impression, `,
+      h("figcaption", {}, `How ${rewards ? "much" : "many"} more ${name} the best list known now would have had. It is assumed to get ${chance(best)} per impression, `,
         believed === null ? "as in the last quarter of all impressions." : "which is what the policy believes of its items and users.")));
 }
 
