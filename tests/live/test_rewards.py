@@ -168,6 +168,28 @@ def test_what_is_settled_by_hand_waits_for_nothing_and_void_comes_too_late(open_
 
 
 @only_sqlite
+@pytest.mark.parametrize("wait", [0, HOUR])
+def test_what_was_accepted_counts_though_rewards_are_switched_off(url, open_ranker, clock, wait):
+    """A click counts for what it was worth when its window ended, or else for one."""
+    ranker = open_ranker(**{**SHOP, "rewards": "click=2,purchase=10"})
+    shown = ranker.rank("shoes", ITEMS, id="visit")
+    quiet = ranker.rank("shoes", ITEMS, id="other")
+    ranker.events([Event("visit", shown.items[0]), Event("visit", shown.items[1], action="purchase")])
+    clock.now += wait
+    ranker.stats()
+    ranker.close()
+    ranker = open_ranker(window="30m")
+    clock.now += 4 * DAY
+    click = 2 if wait else 1
+    assert ranker.stats().reward == 10 + click
+    reader = open_reader(url)
+    rows = {row["impression"]: (row["reward"], row["rewards"]) for row in rows_of(reader.decisions(0, 10))}
+    reader.close()
+    assert rows == {"visit": (10 + click, [click, 10, 0]), quiet.id: (0, [0, 0, 0])}
+    assert ranker.query("shoes").summary.learned == 2
+
+
+@only_sqlite
 def test_lateness_goes_by_the_clock_and_not_by_the_backlog(open_ranker, clock, monkeypatch):
     monkeypatch.setattr(engine, "_MAX_DUE", 1)
     ranker = open_ranker(**{**SHOP, "rewards": "purchase=1"})

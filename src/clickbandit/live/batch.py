@@ -48,12 +48,7 @@ from clickbandit.live.stores.contract import (
     NewQuery,
     QueryRow,
 )
-from clickbandit.live.values import (
-    Conflict,
-    Settlement,
-    Shown,
-    Verdict,
-)
+from clickbandit.live.values import Conflict, Settlement, Shown, Verdict
 
 log = logging.getLogger("clickbandit.live")
 _write = json.JSONEncoder(ensure_ascii=False).encode
@@ -325,13 +320,16 @@ class Batch(OfQueries):
         return True
 
     def _count_reward(self, impression: ImpressionRow) -> float:
-        """What a settled impression earned in all."""
+        """What a settled impression earned in all, also if rewards were set only when it was shown."""
         n_clicks, worth = impression.clicks.bit_count(), self.settings.worth
-        if worth is None:
-            return n_clicks if impression.reward is None else impression.reward
-        if n_clicks and worth.click:
+        click = 1.0 if worth is None else worth.click
+        if worth is None and impression.reward is None and impression.rewards is None:
+            return n_clicks
+        if worth is None and impression.reward is not None and n_clicks:
+            click = impression.reward / n_clicks
+        if n_clicks and click:
             clicked = (k for k in range(impression.clicks.bit_length()) if impression.clicks >> k & 1)
-            self._earn(impression, dict.fromkeys(clicked, worth.click))
+            self._earn(impression, dict.fromkeys(clicked, click))
         impression.reward = sum(json.loads(impression.rewards or "[]"))
         return impression.reward
 
