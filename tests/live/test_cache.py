@@ -119,6 +119,18 @@ def test_it_takes_a_bounded_number_of_bytes(store, monkeypatch):
     assert {row[0] for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
 
 
+def test_what_is_learned_from_before_it_settles_takes_less(store):
+    row, _ = locked(store)
+    shown = replace(impression(row.id), id="second", learning=b"x" * 1000)
+    store.save(Changes(impressions=[shown]))
+    store.commit()
+    locked(store)
+    store.save(Changes(touched=[replace(shown, learning=None)]))
+    store.commit()
+    store._rows.forget_before(10)
+    assert (len(store._rows._impressions), store._rows._impressions_size) == (0, 0)
+
+
 def test_a_file_that_cannot_be_opened_is_let_go(tmp_path):
     path = tmp_path / "damaged.db"
     path.write_bytes(b"no database" * 1000)

@@ -84,8 +84,10 @@ class Rows:
             row = self._impressions[impression.id] = _impression_values(impression)
             self._impressions_size += _impression_size(row)
         for impression in changes.touched:
-            if impression.id in self._impressions:  # others would not be in the order in which they were made
-                self._impressions[impression.id] = _impression_values(impression)
+            before = self._impressions.get(impression.id)
+            if before is not None:  # others would not be in the order in which they were made
+                row = self._impressions[impression.id] = _impression_values(impression)
+                self._impressions_size += _impression_size(row) - _impression_size(before)
         for id in changes.forgotten:
             self._forget(id)
         while self._impressions_size > MAX_IMPRESSIONS:
@@ -118,6 +120,5 @@ def _query_size(row: Row) -> int:
 
 
 def _impression_size(row: Row) -> int:
-    """Whatever becomes of it."""
     items, propensities, learning = _large(row)
     return _OVERHEAD + len(items) + len(propensities or b"") + len(learning or b"")
