@@ -168,6 +168,21 @@ def test_late_clicks_suggest_a_window(open_ranker, clock, monkeypatch):
     assert delays == Delays(1000, 0, 1.0, 1.0, None)  # what is long ago does not count
 
 
+@only_sqlite
+def test_purchases_suggest_no_window(open_ranker, clock):
+    """Neither those in time nor those that are late; clicks that are late do."""
+    ranker = open_ranker(window="10s", rewards="click=1,purchase=9", conversion_window="1h")
+    for k in range(30):
+        shown = ranker.rank("shoes", ITEMS)
+        clock.now += 2
+        ranker.click(shown.id, shown.items[0])
+        clock.now += 600 if k % 2 else 6000
+        ranker.events([Event(shown.id, shown.items[0], action="purchase")])
+    assert ranker.operations().delays == Delays(30, 0, 2.0, 2.0, None)
+    ranker.click(shown.id, shown.items[1])
+    assert ranker.operations().delays == Delays(31, 1, 2.0, 602.0, 900)
+
+
 def test_what_is_pruned_is_counted(open_ranker, clock):
     ranker = open_ranker(retention="1h")
     learn(ranker, n=20)

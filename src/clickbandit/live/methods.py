@@ -339,7 +339,7 @@ class RankerMethods(ABC):
             pruned=counts.pruned,
             failures=counts.failures,
             events=dict(counts.events),
-            delays=delays_view(reader.delays(MAX_SCANNED), settings.window_ms),
+            delays=delays_view(reader.delays(MAX_SCANNED), settings.window_ms, settings.conversion_ms),
         )
 
     def _holdouts(self, reader: Reader, query: str | None = None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from clickbandit.live.stores.contract import (
     ImpressionRow,
     QueryRow,
 )
-from clickbandit.live.stores.reading import ClickDelays, Listing, Reader
+from clickbandit.live.stores.reading import Delay, Listing, Reader
 from clickbandit.live.values import (
     Delays,
     QueryPage,
@@ -124,15 +124,21 @@ def _past(row: ImpressionRow) -> PastImpression:
     return PastImpression(row.id, time(row.at), items, clicked, SOURCES[row.source], OUTCOMES[row.outcome])
 
 
-def delays(found: ClickDelays, window: int) -> Delays | None:
-    """How late clicks are, and a window that would catch 99% of them if this one (in milliseconds) does not."""
-    if not found.milliseconds:
+def delays(events: list[Delay], window: int, conversion: int | None) -> Delays | None:
+    """How late clicks are, and a window that would catch 99% of them if this one (in milliseconds) does not.
+
+    What is accepted after the window, until the conversion window ends, is no click; nor, it is assumed, is what is
+    late even then.
+    """
+    if conversion is not None:
+        events = [one for one in events if one.milliseconds < (conversion if one.late else window)]
+    if not events:
         return None
-    times = sorted(found.milliseconds)
+    times = sorted(one.milliseconds for one in events)
     most = times[min(len(times) - 1, math.ceil(0.99 * len(times)) - 1)]
     return Delays(
         clicks=len(times),
-        late=found.late,
+        late=sum(one.late for one in events),
         median=times[len(times) // 2] / 1000,
         most=most / 1000,
         suggested=readable_seconds(most / 1000) if most > window else None,

@@ -25,7 +25,7 @@ from clickbandit.live.stores.contract import (
     Snapshot,
     Store,
 )
-from clickbandit.live.stores.reading import Decision, Listing, Reader, Totals
+from clickbandit.live.stores.reading import Decision, Delay, Listing, Reader, Totals
 from clickbandit.live.values import StoreError
 from clickbandit.testing._comparisons import check_comparisons
 from clickbandit.testing._decisions import check_decisions
@@ -329,13 +329,9 @@ def _check_reader(reader: Reader, filled: _Filled) -> None:
     expect(reader.states(), states, "how many queries are in each state")
     shown = {row.id: row.at for row in filled.impressions}
     delays = reader.delays(_NO_LIMIT)
-    waited = sorted(event.at - shown[event.impression] for event in filled.events)
-    expect(
-        (sorted(delays.milliseconds), delays.late),
-        (waited, 1),
-        "how long clicks took, and how many were late",
-    )
-    expect(len(reader.delays(2).milliseconds), 2, "how many of the last two clicks there are")
+    waited = sorted(Delay(event.at - shown[event.impression], event.late) for event in filled.events)
+    expect(sorted(delays), waited, "how long events took, and which were late")
+    expect(len(reader.delays(2)), 2, "how many of the last two events there are")
     expect(list(reader.log(rows[0].id, 1, 1)), filled.log[1:2], "a row of a log after record 1")
     expect(reader.snapshot(rows[0].id, 4), filled.snapshots[1], "the first snapshot after record 4")
     expect(reader.snapshot(rows[0].id, 9), None, "a snapshot after the last")

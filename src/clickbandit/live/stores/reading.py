@@ -15,7 +15,8 @@ class Totals(NamedTuple):
     past_horizon: int
     frozen: int
     sure: int
-    """Queries that are not frozen, and whose policy is sure of its list."""
+    """Queries that are not frozen, whose policy is sure of its list, and with at most half as many pending impressions as
+    they learned from."""
     impressions: int
     learned: int
     settled: int
@@ -70,12 +71,11 @@ class Listing(NamedTuple):
     offset: int = 0
 
 
-class ClickDelays(NamedTuple):
-    """How long after their lists the last clicks came."""
+class Delay(NamedTuple):
+    """How long after its list an event came."""
 
-    milliseconds: list[int]
-    late: int
-    """How many of them were late."""
+    milliseconds: int
+    late: bool
 
 
 class Reader(Protocol):
@@ -117,8 +117,8 @@ class Reader(Protocol):
     def states(self) -> dict[State, int]:
         """How many queries are in each state."""
 
-    def delays(self, among: int) -> ClickDelays:
-        """Of the last clicks, `among` of them at most."""
+    def delays(self, among: int) -> list[Delay]:
+        """Of the last events, `among` of them at most."""
 
     def next_due(self) -> int | None:
         """When the pending impression expires, or did, that is to settle first."""

@@ -19,7 +19,7 @@ from clickbandit.live.stores.contract import (
     Snapshot,
 )
 from clickbandit.live.stores.database import Database, columns
-from clickbandit.live.stores.reading import ArmSums, ClickDelays, Decision, Listing, Totals
+from clickbandit.live.stores.reading import ArmSums, Decision, Delay, Listing, Totals
 from clickbandit.live.values import State
 
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
@@ -129,13 +129,13 @@ class SqlReader:
     def states(self) -> dict[State, int]:
         return dict(self._database.rows(f"select {STATE}, count(*) from queries group by 1"))
 
-    def delays(self, among: int) -> ClickDelays:
+    def delays(self, among: int) -> list[Delay]:
         rows = self._database.rows(
             "select events.at - impressions.at, late from events join impressions on id = impression "
             "where events.number > (select max(number) from events) - ?",
             (among,),
         )
-        return ClickDelays([milliseconds for milliseconds, _ in rows], sum(late for _, late in rows))
+        return [Delay(milliseconds, bool(late)) for milliseconds, late in rows]
 
     def next_due(self) -> int | None:
         row = self._database.row(
