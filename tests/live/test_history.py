@@ -223,25 +223,31 @@ def test_the_store_and_python_agree_on_states(open_ranker, sql):
         (None, "[]"),
         (UNDIVIDED, DIVIDED, FINISHED),
         (STUCK_AFTER - 1, STUCK_AFTER),
-        ((SILENT_AFTER - 1, 0), (SILENT_AFTER, 0), (SILENT_AFTER, 1)),
+        (
+            (SILENT_AFTER - 1, 9999, 0),
+            (SILENT_AFTER, SILENT_AFTER, 0),
+            (9999, SILENT_AFTER - 1, 0),
+            (9999, 9999, 1),
+        ),
     )
     rows = []
-    for k, (frozen, progress, idle, (learned, clicks)) in enumerate(choices):
+    for k, (frozen, progress, idle, (learned, settled, clicks)) in enumerate(choices):
         row = QueryRow(k, f"q{k:02}", "random", 3, 10, None, 0, frozen=frozen, learned=learned, clicks=clicks)
-        row.progress, row.idle = progress, idle
+        row.progress, row.idle, row.settled = progress, idle, settled
         rows.append(row)
     names = {row.name: row for row in rows}
     with_ = ", ".join(
         f"({row.id}, {'null' if row.frozen is None else repr(row.frozen)}, {row.progress}, {row.idle}, "
-        f"{row.learned}, {row.clicks})"
+        f"{row.learned}, {row.settled}, {row.clicks})"
         for row in rows
     )
     found = sql(
-        f"with made (id, frozen, progress, idle, learned, clicks) as (values {with_}) select id, {STATE} from made"
+        f"with made (id, frozen, progress, idle, learned, settled, clicks) as (values {with_}) "
+        f"select id, {STATE} from made"
     )
     assert dict(found) == {row.id: state(row) for row in rows}
     assert set(dict(found).values()) == {"exploring", "splitting", "settled", "frozen", "stuck"}
-    assert len(names) == 36
+    assert len(names) == 48
     assert ranker.queries(state="settled").total == 0
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from clickbandit import InputError
-from clickbandit.live import Client, Conflict, Event, engine
+from clickbandit.live import Client, Conflict, Event, engine, views
 from clickbandit.live.export import rows_of
 from clickbandit.live.rewards import Rewards, parse_rewards
 from clickbandit.live.settings import RankerSettings
@@ -148,6 +148,19 @@ def test_no_list_is_certain_while_purchases_are_outstanding(open_ranker, clock):
             assert listed.certainty == (1 if settled else None)
             assert ranker.stats().sure == settled
             clock.now += 3 * DAY
+
+
+@only_sqlite
+def test_clicks_that_are_learned_from_and_not_yet_counted_are_clicks(open_ranker, clock, monkeypatch):
+    monkeypatch.setattr(views, "SILENT_AFTER", 10)
+    ranker = open_ranker(**SHOP)
+    for k in range(10):
+        id = about(True, f"{k}")
+        ranker.click(id, ranker.rank("shoes", ITEMS, id=id).items[0])
+    clock.now += HOUR
+    ranker.stats()
+    summary = ranker.query("shoes").summary
+    assert (summary.learned, summary.clicks, summary.state) == (10, 0, "exploring")
 
 
 @only_sqlite

@@ -83,7 +83,7 @@ def state(row: QueryRow) -> State:
         return "frozen"
     if row.progress == FINISHED:
         return "settled"
-    if row.idle >= STUCK_AFTER or (row.learned >= SILENT_AFTER and row.clicks == 0):
+    if row.idle >= STUCK_AFTER or (min(row.learned, row.settled) >= SILENT_AFTER and row.clicks == 0):
         return "stuck"
     return "splitting" if row.progress == DIVIDED else "exploring"
 

@@ -35,7 +35,7 @@ has no groups, and is all but sure of its list."""
 STUCK_AFTER = 200
 """Impressions in a row that ended without anything learned from them."""
 SILENT_AFTER = 1000
-"""Impressions learned from, and not one click."""
+"""Impressions learned from and settled, and not one click: clicks are counted when impressions settle."""
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ class Totals(NamedTuple):
     past_horizon: int
     frozen: int
     sure: int
-    """Queries that are not frozen, whose policy is sure of its list, and with at most half as many pending impressions as
-    they learned from."""
+    """Queries that are not frozen, whose policy is sure of its list, and whose pending impressions are at most half as
+    many as those learned from."""
     impressions: int
     learned: int
     settled: int

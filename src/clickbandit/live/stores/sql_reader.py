@@ -23,7 +23,7 @@ from clickbandit.live.stores.reading import ArmSums, Decision, Delay, Listing, T
 from clickbandit.live.values import State
 
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'
-    when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and clicks = 0 then 'stuck'
+    when idle >= {STUCK_AFTER} or learned >= {SILENT_AFTER} and settled >= {SILENT_AFTER} and clicks = 0 then 'stuck'
     when progress = {DIVIDED} then 'splitting' else 'exploring' end"""
 """A query's state, as `views.state` has it in Python."""
 QUERY = columns(QUERY_COLUMNS)
