@@ -28,7 +28,8 @@ class Rewards(NamedTuple):
     worth: Mapping[str, float]
     """By action."""
     most: float
-    """That an item can earn in an impression: more is counted, but not learned from."""
+    """That an item can earn in an impression, from events other than clicks so much less a click's worth: more is
+    counted, but not learned from."""
 
     @property
     def click(self) -> float:
