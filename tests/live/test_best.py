@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from clickbandit import InputError
 from clickbandit.cli import app
-from clickbandit.live import Client
+from clickbandit.live import Client, methods
 from clickbandit.live.comparison import certainty
 from live.conftest import only_sqlite
 
@@ -64,6 +64,19 @@ def test_for_people(url, open_ranker):
     said = asked(url).stdout
     assert said.split("\n")[3].split()[0] == "shoes"
     assert "the 50 queries with most impressions of 53" in said
+
+
+@only_sqlite
+def test_some_at_a_time(open_ranker, monkeypatch):
+    """Whatever the limit: each has to be worked out."""
+    monkeypatch.setattr(methods, "MAX_INCLUDED", 3)
+    ranker = open_ranker()
+    for k in range(5):
+        ranker.rank(f"q{k}", ITEMS)
+    for limit, included, listed in ((2, 2, 2), (1000, 3, 5)):
+        page = ranker.queries(include="best", limit=limit)
+        assert (len(page.queries), page.total) == (included, 5)
+        assert len(ranker.queries(limit=limit).queries) == listed
 
 
 @only_sqlite

@@ -59,7 +59,7 @@ from clickbandit.live.values import (
     Stats,
     Verdict,
 )
-from clickbandit.live.views import MAX_SCANNED
+from clickbandit.live.views import MAX_INCLUDED, MAX_SCANNED
 from clickbandit.live.views import delays as delays_view
 from clickbandit.live.views import history as history_view
 from clickbandit.live.views import page as page_view
@@ -179,7 +179,8 @@ class RankerMethods(ABC):
     ) -> QueryPage:
         """The queries whose name contains `search`, in this state if there is one, sorted, some at a time.
 
-        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while.
+        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while; no
+        more than 100 then, whatever the limit.
         """
         return await self.listed(Listing(search, state, sort, descending, limit, offset), include)
 
@@ -189,6 +190,8 @@ class RankerMethods(ABC):
         """Some of the queries; with `flush` once all that is due has settled."""
         if include not in (None, "best"):
             raise InputError(f"include must be best, or left out, found {include!r}")
+        if include is not None:
+            listing = listing._replace(limit=min(listing.limit, MAX_INCLUDED))
         found = await self._read(lambda reader: page_view(reader, listing), flush)
         if include is None:
             return found

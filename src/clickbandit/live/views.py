@@ -32,6 +32,8 @@ from clickbandit.live.values import (
 
 MAX_PAGE = 1000
 """Queries on one page."""
+MAX_INCLUDED = 100
+"""With the best list of each, which has to be worked out."""
 MAX_SCANNED = 20_000
 """A query's last impressions are looked for among this many of all queries' last ones, and delays among this many
 events: there is no index for what only people look at."""

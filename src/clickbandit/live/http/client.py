@@ -176,7 +176,8 @@ class Client:
     ) -> QueryPage:
         """The queries whose name contains `search`, in this state if there is one, sorted, some at a time.
 
-        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while.
+        With `include="best"` each has the best list known and how sure its policy is of it, which takes a while; no
+        more than 100 then, whatever the limit.
         """
         path = (
             f"/v1/queries?search={_quoted(search)}&sort={_quoted(sort)}&descending={str(descending).lower()}"

@@ -182,7 +182,8 @@ class QueriesParameters(ListingParameters, forbid_unknown_fields=True, frozen=Tr
     include: Annotated[
         Include | UnsetType,
         Meta(
-            description="best: the best list known of each, and how sure its policy is, which takes a while."
+            description="best: the best list known of each, and how sure its policy is, which takes a while; no "
+            "more than 100 then, whatever the limit."
         ),
     ] = UNSET
 
