@@ -4,8 +4,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
@@ -24,7 +25,7 @@ def progress_bar(
     >>> with progress_bar(10, "counting") as advance:
     ...     advance(10)
     """
-    if not _is_watched():
+    if not _is_watched(sys.stderr):
         yield lambda done: None
         return
     from rich.progress import ProgressColumn, Task
@@ -49,7 +50,7 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
     >>> with reading_bar(1000) as advance:
     ...     advance(1000, 7)
     """
-    if not _is_watched():
+    if not _is_watched(sys.stderr):
         yield lambda n_bytes, sessions: None
         return
     from rich.progress import DownloadColumn, TextColumn
@@ -66,11 +67,12 @@ def reading_bar(total: int) -> Iterator[Callable[[int, int], None]]:
         yield advance
 
 
-def _is_watched() -> bool:
-    """Whether there is a terminal or a notebook to show a bar in: to make one takes longer than a leap."""
+@lru_cache(1)
+def _is_watched(stream: TextIO) -> bool:
+    """Whether this is a terminal or a notebook to show a bar in: to make one takes longer than a leap."""
     from rich.console import Console
 
-    console = Console(file=sys.stderr)
+    console = Console(file=stream)
     return console.is_terminal or console.is_jupyter
 
 

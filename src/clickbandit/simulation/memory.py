@@ -55,7 +55,7 @@ def set_apart(*groups: Any) -> tuple[Any, ...]:
     copies = []
     start = SEPARATION
     for array, size in zip(arrays, sizes, strict=True):
-        copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        copy: Any = np.ndarray(array.shape, array.dtype, memory, start)
         copy[...] = array
         copies.append(copy)
         start += size

@@ -23,6 +23,7 @@ _QUICK_CALL = 0.05  # seconds
 _COMPILED_CHUNK = 1 << 16  # steps, one by one, between two looks at the progress bar and at Ctrl-C
 _LEAPING_CHUNK = 1 << 20
 _LEAPING_WINDOWS = 16
+_LEAPING_STEPS = 1 << 24
 _INTERPRETED_CHUNK = 1 << 10
 
 Progress = Callable[[int], None]
@@ -91,8 +92,10 @@ def simulate_run(
     regret, clicks = np.zeros(len(windows)), np.zeros(len(windows))
     started = time.thread_time()
     # windows to take in one call: more as long as that is too quick to wait for
-    at_once = _LEAPING_WINDOWS if problem.leaps and not until_settled else 1
     chunk = _chunk(problem)
+    at_once = 1
+    if problem.leaps and not until_settled:
+        at_once = max(_LEAPING_WINDOWS, int(np.searchsorted(windows, _LEAPING_STEPS, "right")))
     lists = _Lists(problem, len(windows)) if until_settled else None
     window = 0
     while window < len(windows) and not (lists and lists.settled):
@@ -116,11 +119,12 @@ def simulate_run(
     settled = run.step if run.step < windows[-1] else None
     seconds = time.thread_time() - started
     progress(int(windows[-1]) - run.step)
-    tenth = slice(window - -(-len(windows) // 10), window)
     sizes = np.diff(windows, prepend=0)
     for values in (regret, clicks):
         values /= sizes
-        values[window:] = np.average(values[tenth], weights=sizes[tenth])
+        if settled is not None:
+            tenth = slice(window - -(-len(windows) // 10), window)
+            values[window:] = np.average(values[tenth], weights=sizes[tenth])
     return Outcome(number, regret, clicks, run.best(), seconds, settled)
 
 
