@@ -257,7 +257,7 @@ def run(
         for kind in kinds
     ]
     with (
-        server(folder, ("--window", f"{WINDOW:g}s", "--no-log-requests")) as (_, port),
+        server(folder, ("--window", f"{WINDOW:g}s", "--no-log-requests", "--prior", "none")) as (_, port),
         Client(f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         for population in populations:
