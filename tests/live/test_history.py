@@ -45,6 +45,13 @@ def until_divided(ranker, query="shoes", attracts=tuple(ATTRACTS)):
     raise AssertionError("it never came to that")
 
 
+def test_a_query_without_items_has_nothing_to_say(open_ranker, caplog):
+    ranker = open_ranker()
+    ranker.reset("new")
+    ranker.freeze("new")
+    assert not caplog.records
+
+
 def batches(frame):
     return [(group["first"], group["last"], sorted(group["items"])) for group in frame.groups]
 

@@ -41,7 +41,7 @@ class Look:
         self.now, self.learned = now, row.learned
         if said.get("settled"):
             self.progress = FINISHED
-        elif not learner.algorithm.divides:
+        elif learner.items and not learner.algorithm.divides:
             self.progress = _certainty(row, learner)
         else:
             shown = [group for group in self.groups if "first" in group]
