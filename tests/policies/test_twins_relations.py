@@ -50,13 +50,13 @@ def test_toprank_with_late_feedback(delay: int) -> None:
         ("CM, 5 items", 5, 10, 1, 1000, 0),
         ("PBM, 5 items", 5, 10, 1, 1000, 0),
         ("CM, 6 items", 1, 3, 1000, 0, 1000),
-        ("PBM, 30 items", 7, 10, 5, 50, 500),
-        ("CM, 30 items", 7, 10, 1, 50, 100),
+        ("PBM, 30 items", 7, 10, 5, 100, 1000),
+        ("CM, 30 items", 7, 10, 1, 100, 500),
         ("PBM, 1 item", 1, 1, 1000, 0, 0),
     ],
 )
 def test_unirank(model: str, positions: int, leaders: int, stays: int, merges: int, joins: int) -> None:
-    steps = STEPS // 4 if MODELS[model].n_items < 30 else STEPS // 20
+    steps = STEPS // 4 if MODELS[model].n_items < 30 else STEPS // 10
     twin = compare("unirank", MODELS[model], positions, steps=steps)
     assert len(twin.leaders.times) >= leaders
     assert n_events(twin, "leader") >= stays
