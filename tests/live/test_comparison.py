@@ -176,6 +176,8 @@ def test_how_sure_a_policy_is_of_its_whole_list():
 class Sampling:
     """A learner whose policy has no groups, and says how sure it is of an item."""
 
+    items = ("A",)
+
     def __init__(self, in_place):
         self.algorithm = SimpleNamespace(divides=False)
         self.generation = self.number = self.ask_at = 0
