@@ -245,6 +245,27 @@ def test_what_is_pruned_while_it_is_verified(damaged, folder, monkeypatch):
     assert calls[2] > calls[1] + 100  # from the snapshot that the log starts from now
 
 
+def test_a_log_that_begins_anew_past_what_is_verified_is_no_damage(damaged, monkeypatch):
+    reopen, _ = damaged
+    ranker = reopen()
+    monkeypatch.setattr(checking, "_SLICE", 50)
+    log, calls = SqlReader.log, []
+
+    def forget(self, query, after, limit):
+        calls.append(after)
+        if len(calls) == 2:
+            monkeypatch.setattr(SqlReader, "log", log)
+            shown = ranker.rank("shoes", ITEMS, user="me")
+            learn(ranker, 20)
+            ranker.settle(shown.id)
+            ranker.forget("me")
+        return log(self, query, after, limit)
+
+    monkeypatch.setattr(SqlReader, "log", forget)
+    assert ranker.verify("shoes")
+    assert len(calls) == 2
+
+
 def test_all_queries_are_checked_in_the_background(damaged, folder, monkeypatch):
     reopen, _ = damaged
     monkeypatch.setattr(checking, "_FIRST", 0.01)

@@ -50,6 +50,8 @@ class Check:
             if self._learner is None:
                 self._begin(reader)
                 return None
+            if self._in_use is not None and self._learner.number > self._in_use.number:
+                return self._in_use.sound  # the log begins after what was in use: there is nothing to replay
             return self._go_on(reader, self._learner)
         except Damaged as error:
             base = self._base(reader)
