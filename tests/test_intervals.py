@@ -103,14 +103,41 @@ def test_nothing_is_said_before_both_arms_have_20_clicks_that_vary():
         ((100, 89, 89), False),
         ((100, 95, 475), False),  # 19 lists with five clicks each
         ((100, 100, 500), True),
-        ((60, 90, 150), True),  # one click and two in turns
-        ((30, 45, 75), False),
+        ((120, 180, 300), True),  # one click and two in turns: 30 over the square of 300 / 180
+        ((60, 90, 150), False),
         ((0, 0, 0), False),
         ((1, 1, 1), False),
         ((50, 50, 50), False),
     ):
         for found in (watched_difference(arm, plenty), watched_difference(plenty, arm), watched_mean(arm)):
             assert (found != nothing) is is_enough, arm
+
+
+@pytest.mark.parametrize("unit", [0.01, 10])
+def test_rewards_may_be_in_any_unit(unit):
+    """When it begins to speak too: by impression, by user and over shares."""
+    for n, clicks in ((100, 20), (100, 88), (100, 89), (2000, 300)):
+        one, other = (n, clicks, clicks), (1000, 300, 300)
+        in_units = [(k, unit * total, unit**2 * squares) for k, total, squares in (one, other)]
+        found = watched_difference(*in_units)
+        assert found == pytest.approx([unit * end for end in watched_difference(one, other)])
+        periods = [(0.5, one, other), (0.2, other, one)]
+        scaled = [(0.5, *in_units), (0.2, *reversed(in_units))]
+        assert watched_over_shares(scaled) == pytest.approx(
+            [unit * end for end in watched_over_shares(periods)]
+        )
+    seen = np.arange(1, 101) % 5 + 1
+    for clicked in (seen, np.maximum(seen - 1, 0), seen // 2):
+        users = Units(100, seen.sum(), clicked.sum(), seen @ seen, seen @ clicked, clicked @ clicked)
+        in_units = Units(
+            100,
+            seen.sum(),
+            unit * clicked.sum(),
+            seen @ seen,
+            unit * (seen @ clicked),
+            unit**2 * (clicked @ clicked),
+        )
+        assert watched_mean(in_units) == pytest.approx([unit * end for end in watched_mean(users)])
 
 
 def test_one_arm_alone():

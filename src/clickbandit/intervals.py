@@ -227,7 +227,8 @@ class _Arm(NamedTuple):
     clicks: float
     """How many equal clicks would be as much evidence."""
     spread: float
-    """What the squares of their deviations from the mean add up to, in the same sense."""
+    """What the squares of their deviations from the mean add up to, in the same sense, where a click is one: rewards
+    may be in any unit."""
 
 
 def _weighed(parts: Sequence[tuple[float, Sums | Units]]) -> _Arm:
@@ -248,7 +249,9 @@ def _weighed(parts: Sequence[tuple[float, Sums | Units]]) -> _Arm:
     ]
     squared_error = sum(w * w * deviations for w, deviations in spread) / weight**2 * n / (n - 1)
     size = sum(part.squared_impressions for _, part in units) / sum(part.impressions for _, part in units)
-    return _Arm(n, mean, squared_error, _effective(clicks), _effective(spread) / size)
+    click = sum(p.squared_clicks for _, p in units) / (sum(p.products for _, p in units) or 1.0)
+    varied = _effective(spread) / (size * click * click) if click else 0.0
+    return _Arm(n, mean, squared_error, _effective(clicks), varied)
 
 
 def _units(sums: Sums | Units) -> Units:

@@ -150,9 +150,8 @@ class Engine:
     # --- in its own thread ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (
-            not self._closing or self._queue
-        ):  # in this order: when it closes only what is put back is added
+        # In this order, since nothing but what is put back is added once it closes:
+        while not self._closing or self._queue:
             if self._down is not None:
                 self._wait_for_store()
                 continue
