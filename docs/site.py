@@ -189,6 +189,7 @@ def build(out: Path) -> dict[str, str]:
     logging.getLogger("mkdocs").removeHandler(told)
     if told.messages:
         raise ValueError("the site must be built without warnings, found:\n" + "\n".join(told.messages))
+    (out / "404.html").unlink()  # its links begin at the server's root, where this site need not be
     for path in out.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         for found, better in NAMED.items():

@@ -50,7 +50,7 @@ def test_every_link_leads_somewhere_and_nothing_is_fetched_from_elsewhere(built)
         assert [target for target in page.loaded if urlsplit(target).netloc] == []
         for link in page.links:
             parts = urlsplit(link)
-            if parts.scheme or path.name == "404.html":
+            if parts.scheme:
                 continue
             there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             known = pages.get(there)
@@ -106,7 +106,7 @@ def test_dead_links_are_refused(tmp_path):
 
 def test_axe_finds_nothing(built, chromium, axe):
     folder, _ = built
-    kinds = ("index", "policies/batchrank", "which-policy")
+    kinds = ("index", "policies/batchrank", "which-policy", "live")
     found = {}
     for scheme, width in (("light", 1300), ("dark", 390)):
         with chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme) as context:
