@@ -134,6 +134,33 @@ def _keep(compiled: Any) -> Any:
     return compiled
 
 
+# --- without numba's look at the arguments ------------------------------------------------------------------
+
+
+def for_types_of(function: Any, *arguments: Any) -> Any:
+    """The machine code of an entry point for arguments of the same types as these, and for no others.
+
+    To be called again and again with the same state: numba would look at every array of it each time, which takes
+    longer than what is done with it. A plain function is given back as it is.
+    """
+    if not is_compiled(function):
+        return function
+    key = function, tuple(map(_type_of, arguments))
+    if key not in _for_types:
+        _for_types[key] = function.compile(tuple(map(numba.typeof, arguments)))
+    return _for_types[key]
+
+
+def _type_of(value: Any) -> Any:
+    """What numba tells types by, found sooner."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    return (type(value), *map(_type_of, value)) if isinstance(value, tuple) else type(value)
+
+
+_for_types: dict[Any, Any] = {}
+
+
 # --- and back -----------------------------------------------------------------------------------------------
 
 

@@ -5,12 +5,12 @@ No clock, no files: the same records give the same bytes, here, in another proce
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from clickbandit.compiling.kernel import FloatArray, IntArray
+from clickbandit.compiling.kernel import FloatArray, IntArray, for_types_of
 from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
@@ -34,6 +34,10 @@ class Learner:
     rng: np.random.Generator
     random: Any
     """The generator as kernels take it."""
+    _serve: Callable[..., None]
+    """The algorithm's functions for this state."""
+    _learn: Callable[..., None]
+    _give_back: Callable[..., None]
     ranking: IntArray
     memo: FloatArray
     chances: FloatArray
@@ -136,7 +140,7 @@ class Learner:
         self.estimate = None
         estimated = draws > 0 and not self.algorithm.states_chances
         before = copy_of(self.state) if estimated else None
-        self.algorithm.serve(self.state, self.random, self.ranking, self.memo, self.chances, self.whole)
+        self._serve(self.state, self.random, self.ranking, self.memo, self.chances, self.whole)
         if before is not None:
             apart, _ = generators(self.seed, self.query, "propensities", self.algorithm.name, self.number)
             unstated = np.zeros_like(self.chances)
@@ -154,11 +158,11 @@ class Learner:
 
     def settle(self, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
         self.number += 1
-        self.algorithm.learn(self.state, ranking, clicks, memo)
+        self._learn(self.state, ranking, clicks, memo)
 
     def void(self, ranking: IntArray, memo: FloatArray) -> None:
         self.number += 1
-        self.algorithm.give_back(self.state, ranking, memo)
+        self._give_back(self.state, ranking, memo)
 
     def start(self, record: Start) -> None:
         self.number += 1
@@ -213,6 +217,12 @@ class Learner:
         self.chances, self.whole = np.zeros((2, self.shown))
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
+        if self.items:
+            algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
+            served = (state, self.random, ranking, memo, self.chances, self.whole)
+            self._serve = for_types_of(algorithm.serve, *served)
+            self._learn = for_types_of(algorithm.learn, state, ranking, ranking, memo)
+            self._give_back = for_types_of(algorithm.give_back, state, ranking, memo)
         arrays = (value for value in self.state if isinstance(value, np.ndarray)) if self.items else ()
         self.size = 1000 + sum(array.nbytes for array in arrays)
         names = 200 * len(self.items) + 2 * sum(map(len, self.items))
