@@ -5,19 +5,17 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from clickbandit.errors import InputError
-from clickbandit.live.rewards import CLICK, MAX_ACTION, check_amount
+from clickbandit.live.rewards import CLICK
 from clickbandit.live.told import Told
 from clickbandit.live.values import (
     MAX_ID,
     MAX_ITEMS,
     MAX_NAME,
     MAX_POSITIONS,
-    Event,
     Verdict,
 )
 
@@ -27,8 +25,6 @@ _drawn: list[str] = []
 """Random parts of ids, each for one."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drawn.clear)
-_DERIVED = "\x1f"
-"""Begins the key of an event that came without an id of its own."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -226,53 +222,6 @@ def arrange(order: Sequence[str], request: RankRequest, positions: int) -> list[
         )
         pinned[place] = item
     return [pinned[place] if place in pinned else next(free) for place in range(1, length + 1)]
-
-
-def click_request(event: Event | Mapping[str, Any] | Verdict) -> Click | Verdict:
-    """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
-    if isinstance(event, Verdict):
-        return event
-    event_id = None
-    try:
-        if isinstance(event, Event):
-            given: tuple[Any, ...] = event
-        elif isinstance(event, Mapping):
-            event_id = event.get("event_id")
-            unknown = set(event) - set(Event._fields)
-            if unknown:
-                raise InputError(
-                    f"an event has {', '.join(Event._fields)}, found {sorted(map(str, unknown))}"
-                )
-            given = tuple(map(event.get, Event._fields))
-        else:
-            raise InputError(f"an event must be an object, found {type(event).__name__}")
-        impression, item, event_id, timestamp, action, amount = given
-        check_name(impression, "id")
-        check_name(item, "item")
-        action = CLICK if action is None else check_name(action, "action", MAX_ACTION)
-        if event_id is None:
-            key = _DERIVED + json.dumps([impression, item, *([] if action == CLICK else [action])])
-        else:
-            key = check_name(event_id, "event_id")
-            if key.startswith(_DERIVED):
-                raise InputError("event_id must not begin with the character U+001F")
-        return Click(impression, item, key, event_id, _check_time(timestamp), action, check_amount(amount))
-    except ValueError as error:  # an InputError, or a number that is too long to be said
-        return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
-
-
-def _check_time(value: object) -> str | None:
-    if value is None:
-        return None
-    try:
-        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
-        if time.tzinfo is None:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise InputError(
-            f"timestamp must be a time as in RFC 3339, such as 2024-05-01T12:00:00Z, found {str(value)[:50]!r}"
-        ) from None
-    return time.isoformat()
 
 
 class Clicks(NamedTuple):

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from clickbandit.errors import InputError
+from clickbandit.live.asking import click_request
 from clickbandit.live.http import messages
 from clickbandit.live.http.voids import Voids
 from clickbandit.live.past import QueryHistory
@@ -20,7 +21,6 @@ from clickbandit.live.requests import (
     RankRequest,
     arrange,
     check_name,
-    click_request,
     new_id,
     rank_request,
     with_told,

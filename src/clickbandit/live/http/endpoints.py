@@ -107,7 +107,9 @@ class Api:
         return await self._rank(body)
 
     async def _rank(self, body: RankBody) -> RankAnswer:
-        return self._listed(await self.ranker.rank(body.query, body.items, **_wishes(body)))
+        future = asyncio.get_running_loop().create_future()
+        self.ranker.begin(_operation(body), future)
+        return self._listed(await future)
 
     async def _rank_for_another(self, content: bytes) -> bytes:
         return _encode(await self._rank(_unpack(content)))
@@ -323,21 +325,19 @@ def _listing(parameters: ListingParameters) -> Listing:
 
 
 def _operation(body: RankBody) -> RankRequest:
-    return for_list(time.time(), body.query, body.items, **_wishes(body))
-
-
-def _wishes(body: RankBody) -> dict[str, Any]:
-    """What a request for a list may have."""
-    return {
-        "positions": body.positions,
-        "id": body.id,
-        "pinned": body.pinned,
-        "excluded": body.excluded or (),
-        "user": body.user,
-        "scores": body.scores,
-        "features": body.features,
-        "context": body.context,
-    }
+    return for_list(
+        time.time(),
+        body.query,
+        body.items,
+        positions=body.positions,
+        id=body.id,
+        pinned=body.pinned,
+        excluded=body.excluded or (),
+        user=body.user,
+        scores=body.scores,
+        features=body.features,
+        context=body.context,
+    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from clickbandit.errors import InputError
+from clickbandit.live.asking import click
 from clickbandit.live.http import ubi
 from clickbandit.live.http.messages import EventsBody
-from clickbandit.live.rewards import CLICK
-from clickbandit.live.values import Event, Verdict
+from clickbandit.live.values import Verdict
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -36,14 +36,7 @@ def read_events(body: bytes) -> list[Any]:
             return [_read_event(raw) for raw in _array.decode(body)]
         try:
             return [
-                Event(
-                    event.id,
-                    event.item,
-                    event.event_id,
-                    event.timestamp,
-                    CLICK if event.action is None else event.action,
-                    event.amount,
-                )
+                click(event.id, event.item, event.event_id, event.timestamp, event.action, event.amount)
                 for event in _in_order.decode(body).events
             ]
         except (msgspec.ValidationError, UnicodeDecodeError):

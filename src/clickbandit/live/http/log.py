@@ -37,8 +37,7 @@ def write(level: str, **fields: Any) -> None:
 
 def add(level: str, fields: dict[str, Any]) -> None:
     """One line, to be written with others by `write_all`."""
-    line = {"time": datetime.now(UTC), "level": level}
-    line.update(fields)
+    line = {"time": datetime.now(UTC), "level": level, **fields}
     try:
         written = _encode(line)
     except UnicodeEncodeError:

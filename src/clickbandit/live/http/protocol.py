@@ -143,9 +143,9 @@ class Connection(asyncio.Protocol):
             if self._discarded > MAX_DISCARDED:
                 self.drop()
                 return
-        elif self._request is None:
-            if self._head == 0 and not self.answering:
-                self._set_deadline(HEAD_SECONDS)
+        begun = self._request
+        is_new = begun is None and self._head == 0
+        if begun is None and self._discarded < 0:
             self._head += len(data)
         try:
             self._parser.feed_data(data)
@@ -153,8 +153,14 @@ class Connection(asyncio.Protocol):
             pass
         except httptools.HttpParserError:
             self._refuse(Refused(400, "this is not HTTP/1.1"))
-        if self._request is None and self._discarded < 0 and self._head > MAX_HEAD:
-            self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes"))
+        if self._request is not None:
+            if self._request is not begun:
+                self._set_deadline(BODY_SECONDS)
+        elif self._head and self._discarded < 0:
+            if is_new and not self.answering:
+                self._set_deadline(HEAD_SECONDS)
+            if self._head > MAX_HEAD:
+                self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes"))
 
     def time_out(self) -> None:
         if self._request is not None and self._discarded < 0 and not self.answering:
@@ -197,7 +203,6 @@ class Connection(asyncio.Protocol):
         method = self._parser.get_method().decode("ascii")
         request = self._request = Request(method, path, query_string, self._headers)
         self._head = 0
-        self._set_deadline(BODY_SECONDS)
         refused = self._all.service.admit(request)
         if refused is not None and request.headers.has_body:
             self._answer(request, refused, close=True)
@@ -228,10 +233,11 @@ class Connection(asyncio.Protocol):
         request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         request.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._forget_body()
-        self._queue.append(request)
         if not self.answering:
-            self._next()
-        elif len(self._queue) > 1:  # whoever does not wait for answers must
+            self._begin(request)
+            return
+        self._queue.append(request)
+        if len(self._queue) > 1:  # whoever does not wait for answers must
             self._paused = True
             self.transport.pause_reading()
 
@@ -240,20 +246,23 @@ class Connection(asyncio.Protocol):
     def _next(self) -> None:
         """Answer the next request, if there is one."""
         if self._queue:
-            if self._all.open.pop(self, self) is None:
-                self._all.open[self] = None  # to the end
-            self.deadline = math.inf
-            self.answering = True
             request = self._queue.popleft()
             if self._paused and not self._queue and not self._broken:
                 self._paused = False
                 self.transport.resume_reading()
-            if not self._all.service.begin(request, self._reply):
-                self._task = self._all.loop.create_task(self._serve(request))
+            self._begin(request)
             return
         self.answering = False
         self._task = None
         self._set_deadline(IDLE_SECONDS)
+
+    def _begin(self, request: Request) -> None:
+        if self._all.open.pop(self, self) is None:
+            self._all.open[self] = None  # to the end
+        self.deadline = math.inf
+        self.answering = True
+        if not self._all.service.begin(request, self._reply):
+            self._task = self._all.loop.create_task(self._serve(request))
 
     async def _serve(self, request: Request) -> None:
         response = await self._all.service.answer(request)

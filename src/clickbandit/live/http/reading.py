@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -19,11 +20,7 @@ MAX_BYTES = 2**21
 class Headers:
     """The headers of a request that matter, each at most once."""
 
-    __slots__ = ("authorization", "encoding", "expect", "host", "kind", "length", "origin", "request_id")
-
-    def __init__(self) -> None:
-        self.authorization = self.host = self.kind = self.length = self.origin = self.request_id = b""
-        self.encoding = self.expect = b""
+    authorization = host = kind = length = origin = request_id = encoding = expect = b""
 
     @property
     def has_body(self) -> bool:
@@ -47,22 +44,18 @@ HEADERS |= {name.title(): attribute for name, attribute in HEADERS.items()}  # a
 class Request:
     """One request, and what the service finds out about it."""
 
-    __slots__ = (
-        "asked",
-        "body",
-        "given_order",
-        "headers",
-        "keep_alive",
-        "method",
-        "names",
-        "owner",
-        "path",
-        "query_string",
-        "refused",
-        "request_id",
-        "route",
-        "started",
-    )
+    body = b""
+    keep_alive = True
+    request_id = b""
+    route: Any = None
+    names: Sequence[str] = ()
+    owner: str | None = None
+    given_order = False
+    """Whether it is too much, and a list is to be made without the ranker."""
+    asked: Any = None
+    """What its endpoint gave, if that was asked and is to be awaited."""
+    refused: Any = None
+    """The answer, if there is one before it is asked."""
 
     def __init__(self, method: str, path: bytes, query_string: bytes, headers: Headers) -> None:
         self.method = method
@@ -70,19 +63,7 @@ class Request:
         """As it was sent."""
         self.query_string = query_string
         self.headers = headers
-        self.body = b""
-        self.keep_alive = True
         self.started = time.perf_counter()
-        self.request_id = b""
-        self.route: Any = None
-        self.names: list[str] = []
-        self.owner: str | None = None
-        self.given_order = False
-        """Whether it is too much, and a list is to be made without the ranker."""
-        self.asked: Any = None
-        """What its endpoint gave, if that was asked and is to be awaited."""
-        self.refused: Any = None
-        """The answer, if there is one before it is asked."""
 
 
 def read_name(encoded: bytes) -> str:

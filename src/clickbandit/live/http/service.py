@@ -244,20 +244,20 @@ class Service:
 
     def answered(self, request: Request, answer: Any) -> "Response":
         """What an endpoint gave, as it is sent."""
+        content_type = _JSON
         if isinstance(answer, Stream):
             self.metrics.opened(request.route.endpoint.path)
             headers = _headers(request.route.content_type, request.request_id)
+            self._running -= 1
             # else proxies would keep messages until there are many
-            response = Response(200, headers + b"x-accel-buffering: no\r\n", answer)
-        elif isinstance(answer, bytes):
+            return Response(200, headers + b"x-accel-buffering: no\r\n", answer)
+        if isinstance(answer, bytes):
             content_type = getattr(answer, "content_type", request.route.content_type)
-            response = Response(200, _headers(content_type, request.request_id), answer)
         else:
-            response = Response(200, _headers(_JSON, request.request_id), _encode(answer))
-        if not isinstance(answer, Stream):
-            self._note(request, 200)
+            answer = _encode(answer)
+        self._note(request, 200)
         self._running -= 1
-        return response
+        return Response(200, _headers(content_type, request.request_id), answer)
 
     def failed(self, request: Request, error: Exception) -> "Response":
         self._running -= 1

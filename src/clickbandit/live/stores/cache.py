@@ -18,6 +18,7 @@ _OVERHEAD = 800
 """Bytes of a row besides its texts."""
 Row = tuple[Any, ...]
 _AT = IMPRESSION_COLUMNS.index("at")
+_LEARNING = IMPRESSION_COLUMNS.index("learning")
 _FROZEN = QUERY_COLUMNS.index("frozen")
 _large = itemgetter(*map(IMPRESSION_COLUMNS.index, ("items", "propensities", "learning")))
 _query_values = attrgetter(*QUERY_COLUMNS)
@@ -87,7 +88,8 @@ class Rows:
             before = self._impressions.get(impression.id)
             if before is not None:  # others would not be in the order in which they were made
                 row = self._impressions[impression.id] = _impression_values(impression)
-                self._impressions_size += _impression_size(row) - _impression_size(before)
+                if row[_LEARNING] is not before[_LEARNING]:  # of what counts nothing else changes
+                    self._impressions_size += _impression_size(row) - _impression_size(before)
         for id in changes.forgotten:
             self._forget(id)
         while self._impressions_size > MAX_IMPRESSIONS:
