@@ -16,10 +16,12 @@ A click itself is never lost for good: users whose clicks get lost are other use
 come after the window, which the service's verdicts show; if the machine stalls and some do, that is said.
 
 `--runs` populations of each kind (each has a query of its own, so other draws) are watched for `--compare`
-impressions, void ones aside; the mean of their expected regret is held against the mean of 200 simulated runs of the
-same policy, horizon and number of steps, whose feedback is delayed by as many steps as impressions of the query were
-waiting to settle on average. The first population of each kind goes on to `--impressions`, and then the list that the
-service thinks best must be one with the most expected clicks.
+impressions, void ones aside; the mean of their expected regret is held against the mean of 120 simulated runs of the
+same policy and horizon, which learn as late: the store says after which lists each population's were learned from, and
+the simulated runs take their turns with these (`benchmarks.lateness`). An average delay would not do: before anything
+is settled the service makes lists faster, so more of them are made blindly than wait later on. The first population of
+each kind goes on to `--impressions`, and then the list that the service thinks best must be one with the most expected
+clicks.
 """
 
 import argparse
@@ -39,10 +41,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.lateness import Lateness, lateness, regret_of
 from benchmarks.live import BATCH, Request, connect, post, server
-from clickbandit import ClickModel, best_list, load_queries, simulate
+from clickbandit import ClickModel, best_list, load_queries
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.live import Client
+from clickbandit.live.algorithm import Algorithms
 from clickbandit.terminal import print_table
 
 POLICIES = ("click-ts", "batchrank", "toprank")
@@ -56,7 +60,7 @@ REPEATED = 1 / 20
 LIST_LOST = 1 / 50
 ANSWER_LOST = 1 / 20
 NEVER_SHOWN = 1 / 30
-SIMULATED_RUNS = 200
+SIMULATED_RUNS = 120
 TOLERANCE = 0.1
 MAX_WAITING = 1_000_000
 """Impressions of a query that wait to settle; with fewer of them the delay varies less."""
@@ -92,7 +96,6 @@ class Population:
         self.clicks = 0
         self.waiting: deque[float] = deque()
         """When the impressions were shown that have not settled."""
-        self.total_waiting = 0
         self.best: list[str] = []
         self._number = {item: k for k, item in enumerate(kind.items)}
         self._best = best_list(kind.model, kind.positions)[1]
@@ -111,7 +114,6 @@ class Population:
         self.shown += 1
         if self.shown <= self.compare:
             self.compared_regret = self.regret
-            self.total_waiting += len(self.waiting)
         self.waiting.append(now)
 
     def regret_of(self, items: Sequence[str]) -> float:
@@ -239,8 +241,8 @@ class Outcome(NamedTuple):
     kind: Kind
     regret: list[float]
     """Of each population, over the impressions compared."""
-    delay: float
-    """How many impressions of a query were waiting to settle meanwhile, on average."""
+    late: list[Lateness]
+    """Of each population, when what was learned meanwhile."""
     best: list[str]
     """The list that the service thinks best in the end, for the population that went on."""
     reached: bool
@@ -256,8 +258,9 @@ def run(
         for number in range(runs)
         for kind in kinds
     ]
+    settings = ("--window", f"{WINDOW:g}s", "--retention", "1d", "--no-log-requests", "--prior", "none")
     with (
-        server(folder, ("--window", f"{WINDOW:g}s", "--no-log-requests", "--prior", "none")) as (_, port),
+        server(folder, settings) as (_, port),
         Client(f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         for population in populations:
@@ -280,7 +283,7 @@ def run(
             Outcome(
                 kind,
                 [population.compared_regret for population in own],
-                sum(population.total_waiting for population in own) / (compare * runs),
+                [lateness(folder / "clickbandit.db", one.name).until(compare) for one in own],
                 own[0].best,
                 abs(own[0].regret_of(own[0].best)) < 1e-9,
             )
@@ -297,21 +300,15 @@ async def _send(traffic: Traffic, port: int) -> None:
         connection.transport.close()
 
 
-def simulated(kind: Kind, steps: int, delay: int) -> FloatArray:
-    """The regret of simulated runs."""
-    trace = simulate(
-        kind.policy,
-        kind.model,
-        positions=kind.positions,
-        steps=steps,
-        horizon=kind.horizon,
-        delay=delay,
-        runs=SIMULATED_RUNS,
-        query=kind.query,
-        method="step",
+def simulated(kind: Kind, late: Sequence[Lateness]) -> FloatArray:
+    """The regret of simulated runs that learn as late."""
+    algorithm = Algorithms().add(kind.policy)
+    return np.array(
+        [
+            regret_of(algorithm, kind.model, kind.positions, kind.horizon, late[run % len(late)], run)
+            for run in range(SIMULATED_RUNS)
+        ]
     )
-    regret: FloatArray = (trace.regret * np.diff(trace.steps, prepend=0)).sum(axis=1)
-    return regret
 
 
 def main() -> int:
@@ -340,15 +337,16 @@ def main() -> int:
     seconds = time.perf_counter() - started
     rows = []
     fine = True
-    for kind, regret, delay, best, reached in outcomes:
-        expected = simulated(kind, compare, round(delay))
+    for kind, regret, late, best, reached in outcomes:
+        expected = simulated(kind, late)
         ratio = float(np.mean(regret) / expected.mean())
         error = math.hypot(expected.std(ddof=1) / math.sqrt(given.runs), expected.std() / SIMULATED_RUNS**0.5)
         rows.append(
             {
                 "policy": kind.policy,
                 "model": kind.model.name,
-                "delay": round(delay),
+                "waiting": round(float(np.mean([one.waiting.mean() for one in late]))),
+                "at first": round(float(np.mean([one.blind for one in late]))),
                 "regret": round(float(np.mean(regret))),
                 "simulated": round(float(expected.mean())),
                 "ratio": f"{ratio:.3f}",

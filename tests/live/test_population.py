@@ -5,6 +5,7 @@ The same on real queries at full length: `python -m benchmarks.population`.
 
 import numpy as np
 from benchmarks import population
+from benchmarks.lateness import LEARN
 
 from clickbandit import CascadeModel, PositionBasedModel
 from naive.recorded import Recorded
@@ -29,12 +30,13 @@ def test_a_small_population(folder, monkeypatch):
     )
     assert all(verdicts[f"shown {verdict}"] > 100 for verdict in ("accepted", "duplicate"))
     assert all(verdicts[f"void {verdict}"] > 10 for verdict in ("accepted", "late"))
-    for kind, regret, delay, best, reached in outcomes:
+    for kind, regret, late, best, reached in outcomes:
         assert reached, (kind, best)
-        expected = population.simulated(kind, IMPRESSIONS, round(delay))
+        assert all((one.events == LEARN).sum() + one.waiting[-1] == IMPRESSIONS - 1 for one in late)
+        expected = population.simulated(kind, late)
         error = expected.std() / RUNS**0.5
         assert abs(np.mean(regret) - expected.mean()) < 0.1 * expected.mean() + 3 * error, (
             kind,
             regret,
-            delay,
+            late,
         )
