@@ -2,7 +2,7 @@
 
 import pytest
 
-from clickbandit.live import switching
+from clickbandit.live import switching, transaction
 from clickbandit.live.values import StoreError, Unknown
 from live.conftest import only_sqlite
 
@@ -41,6 +41,23 @@ def test_a_policy_that_learns_from_any_list_gets_all(open_ranker):
     assert ranker.verify("shoes")
     teach(ranker, 3, first=40)
     assert ranker.query("shoes").summary.learned == 43
+
+
+@only_sqlite
+def test_lists_from_before_the_first_snapshot_count_and_none_twice(open_ranker, monkeypatch):
+    """A switch writes the lists that it learned from into the log again: the next one must not count these too."""
+    monkeypatch.setattr(transaction, "_SNAPSHOT_RECORDS", 32)
+    ranker = open_ranker(policy="random", positions=3)
+    teach(ranker, 60)
+    assert ranker.preview("shoes", policy="cascade-ucb1").of == 60
+    for policy in ("cascade-ucb1", "cascade-kl-ucb"):
+        assert ranker.reset("shoes", policy=policy, positions=3, replay=True).learned == 60
+    teach(ranker, 2, first=60)
+    found = ranker.preview("shoes", policy="toprank")
+    assert (found.learned <= 62, found.of) == (True, 62)
+    ranker.reset("shoes", policy="toprank", positions=3, replay=True)
+    assert ranker.preview("shoes", policy="cascade-ucb1").learned == 62
+    assert ranker.verify("shoes")
 
 
 @only_sqlite

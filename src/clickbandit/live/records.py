@@ -65,6 +65,8 @@ class Start(NamedTuple):
     """By item: what the request said."""
     features: list[list[float]] | None = None
     """By item: its features, with the context of the request."""
+    again: int | None = None
+    """How many of the lists that are learned from next the log has already: see `switching`."""
 
 
 class Items(NamedTuple):

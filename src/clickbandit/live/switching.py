@@ -41,15 +41,18 @@ def past(store: Store, row: QueryRow, algorithms: Algorithms) -> Iterator[Past]:
     first = snapshot = store.snapshot(row.id)
     while snapshot is not None:
         first, snapshot = snapshot, store.snapshot(row.id, before=snapshot.number)
-    items = restore(row.name, algorithms, first).items
-    for entry in store.log(row.id, 0 if first is None else first.number):
+    learner = restore(row.name, algorithms, first if first is not None and first.base else None)
+    items, again = learner.items, 0
+    for entry in store.log(row.id, learner.number):
         check_sound(entry, entry.records)
         for record in records.read(entry.records):
             match record:
                 case Start():
-                    items = record.items
+                    items, again = record.items, record.again or 0
                 case Items(new, gone, _):
                     items = [item for item in [*items, *new] if item not in gone]
+                case Settle() if again > 0:
+                    again -= 1
                 case Settle(ranking, clicks, _):
                     yield Past([items[item] for item in ranking.tolist()], clicks)
 
@@ -58,7 +61,7 @@ def switch(learner: Learner, start: Start, lists: Iterable[Past]) -> Switched:
     """A learner that starts afresh in the place of this one, which stays as it is, and learns from these lists."""
     made = learner.copy()
     made.start(start)
-    done, learned, of = [records.text(start)], 0, 0
+    done, learned, of = list[bytes](), 0, 0
     learns_any = made.algorithm.learns_any or len(made.memo) == 0
     waiting = False
     for shown, clicks in lists:
@@ -83,4 +86,4 @@ def switch(learner: Learner, start: Start, lists: Iterable[Past]) -> Switched:
     if waiting:
         made.void(made.ranking.copy(), made.memo.copy())
         done.append(records.void(made.ranking.astype("<i2").tobytes(), made.memo.tobytes()))
-    return Switched(made, done, learned, of)
+    return Switched(made, [records.text(start._replace(again=learned)), *done], learned, of)
