@@ -4,6 +4,7 @@ Tuples, so that nothing that is done with a row changes them. What a transaction
 if that fails who knows what is stored, and everything is read anew. So it is where somebody else wrote to the store.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -32,7 +33,8 @@ class Rows:
         self._database = database
         self._names: dict[int, str] = {}
         self._queries: dict[str, Row] = {}
-        self._impressions: dict[str, Row] = {}
+        self._impressions: OrderedDict[str, Row] = OrderedDict()
+        """In the order in which they were made; a dict takes ever longer to find the first of those that are left."""
         self._queries_size = self._impressions_size = 0
         self._expected: Changes | None = None
         """What the transaction at hand writes."""
