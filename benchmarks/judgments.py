@@ -67,7 +67,7 @@ def taus(counts: Counts, truth: dict[tuple[str, str], float], model: str) -> tup
     """Of judgments, and of raw click rates, averaged over queries."""
     cells = counts.by_position
     rate = np.bincount(cells.pair, cells.clicked) / np.bincount(cells.pair, cells.shown)
-    found = judgments(counts, model, min_impressions=1)
+    found = judgments(counts, model, min_impressions=0)
     query, relevance = np.array(found["query"].to_pylist()), found["relevance"].to_numpy()
     true = np.array([truth[pair] for pair in zip(query, found["item"].to_pylist(), strict=True)])
     mine, raw = (

@@ -15,7 +15,7 @@ from clickbandit import cli
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log
 from clickbandit.logs.bias import bias
-from clickbandit.logs.judgments import judgments, write_judgments
+from clickbandit.logs.judgments import judging_model, judgments, write_judgments
 from clickbandit.logs.relevance import dbn_relevance, usual_places
 
 EXAMINATION = np.array([0.9, 0.6, 0.4, 0.25, 0.15])
@@ -81,8 +81,44 @@ def test_items_that_are_seldom_shown_stand_below_the_list() -> None:
     counts = count_log(frame)
     places = dict(zip(counts.pairs["item"].to_pylist(), usual_places(counts).tolist(), strict=True))
     assert places == {"a": 0.1, "b": pytest.approx(1.1), "c": 1.8}
-    relevance, error = dbn_relevance(counts)
+    relevance, error, looked = dbn_relevance(counts)
     assert np.all((relevance > 0) & (relevance <= 1) & (error > 0) & (error <= 0.5))
+    assert np.all((looked > 0) & (looked <= [10, 9, 1]))
+
+
+def fixed_order(clicks: list[int], sessions: int = 100, queries: int = 8) -> Counts:
+    """One list for each query, and how many click at each position of it, apart from each other."""
+    rng = np.random.default_rng(3)
+    marks = rng.random((queries * sessions, len(clicks))) < np.array(clicks) / sessions
+    names = np.repeat([f"q{q}" for q in range(queries)], sessions)
+    lists = [" ".join("abcdefghij"[: len(clicks)])] * len(names)
+    return count_log(pandas.DataFrame({"query": names, "list": lists, "clicks": marks.astype(int).tolist()}))
+
+
+@pytest.mark.parametrize("model", [None, "DBN", "PBM"])
+def test_what_nobody_looked_at_is_not_held_for_the_best(model: str | None) -> None:
+    """One order for all, and clicks that fall along it: nothing says that lower items are any better."""
+    counts = fixed_order([30, 11, 5, 0, 0, 0, 0, 0])
+    found = judgments(counts, model, min_impressions=5).to_pandas()
+    assert set(found["item"]) <= {"a", "b", "c"}
+    if model != "DBN":  # by which the few who come to the third item are most eager to click it
+        means = found.groupby("item")["relevance"].mean()
+        assert means.max() == means["a"]
+    assert found["error"].max() <= 0.5
+    everything = judgments(counts, model, min_impressions=0).to_pandas()
+    assert set(everything["grade"][~everything["item"].isin(["a", "b", "c"])]) == {0}
+
+
+def test_without_a_click_nothing_is_judged() -> None:
+    with pytest.raises(InputError, match="nothing can be judged without a click"):
+        judgments(fixed_order([0, 0, 0]))
+
+
+def test_the_model_that_fits_better_judges(world: Any) -> None:
+    counts, _, _ = world
+    assert judging_model(counts) == "PBM"
+    assert judgments(counts).equals(judgments(counts, "PBM"))
+    assert judging_model(log("DBN", 40, 300, NOISE["good"], np.random.default_rng(1))[0]) == "DBN"
 
 
 def test_few_impressions_are_not_judged_and_grades_are_in_range(world: Any) -> None:
@@ -91,7 +127,7 @@ def test_few_impressions_are_not_judged_and_grades_are_in_range(world: Any) -> N
     assert set(found["grade"].to_pylist()) == {1, 2, 3}
     order = np.argsort(found["relevance"].to_numpy())
     assert np.all(np.diff(found["grade"].to_numpy()[order]) >= 0)
-    with pytest.raises(InputError, match="no item was shown 1,000,000 times"):
+    with pytest.raises(InputError, match="no item was looked at 1,000,000 times, at most 300"):
         judgments(counts, "CM", min_impressions=1_000_000)
     with pytest.raises(InputError, match="expected grades such as 0-4, found 4-0"):
         judgments(counts, "CM", grades=(4, 0))
@@ -142,6 +178,24 @@ def test_the_examination_curve_has_the_truth_in_its_intervals(world: Any) -> Non
     assert places[0].impressions == N_QUERIES * SESSIONS
 
 
+def test_positions_with_few_clicks_have_wide_intervals() -> None:
+    """Half of the lists have five positions and few have ten, of which the lower ones have hardly a click."""
+    held, true = [], 1 / np.arange(1, 11) ** 0.8
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        attraction = rng.beta(2, 4, 12)
+        lists = [rng.permutation(12)[: 10 if k % 20 == 0 else 5] for k in range(400)]
+        marks = [(rng.random(len(one)) < attraction[one] * true[: len(one)]).astype(int) for one in lists]
+        frame = {"query": ["q"] * 400, "list": [one.astype(str).tolist() for one in lists], "clicks": marks}
+        deep = bias(count_log(pandas.DataFrame(frame)))[5:]
+        held += [p.examination.low <= e <= p.examination.high for p, e in zip(deep, true[5:], strict=True)]
+    assert np.mean(held) >= 0.9
+    (_, second) = bias(
+        count_log(pandas.DataFrame({"query": ["q"], "list": [["a", "b"]], "clicks": [[0, 1]]}))
+    )
+    assert second.examination.high - second.examination.low > 1
+
+
 def test_the_commands(world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     _, _, frame = world
     monkeypatch.chdir(tmp_path)
@@ -157,8 +211,11 @@ def test_the_commands(world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return (int(ended.value.code or 0), *capsys.readouterr())
 
     code, out, _ = run("judgments", "log.csv", "--model", "cm", "--as", "qrels", "--out", "mine.qrels")
-    assert (code, "10 of 10 items were shown 20 times and judged by CM" in out) == (0, True)
+    assert "fits" not in out
+    assert (code, "10 of 10 items were looked at 20 times and judged by CM\n" in out) == (0, True)
     assert len((tmp_path / "mine.qrels").read_text().splitlines()) == 10
+    code, out, _ = run("judgments", "log.csv", "--model", "DBN", "--out", "worse.csv")
+    assert "PBM fits this log better: judge by it" in out
     code, out, _ = run("bias", "log.csv", "--json", "--figure", "bias.svg")
     assert len(json.loads(out)["positions"]) == 5
     assert "<svg" in (tmp_path / "bias.svg").read_text()

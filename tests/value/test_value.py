@@ -311,7 +311,7 @@ def test_the_command(run):
         ("foreign.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("alike.parquet", ["--lists", "good.json"], "found another: Unsupported cast"),
         ("short.parquet", ["--lists", "good.json"], "'i0' has not a click and propensities for each item"),
-        ("missing.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
+        ("missing.parquet", ["--lists", "good.json"], "found no file"),
         ("good.json", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("log.parquet", ["--lists", "unknown.json"], "found 'Z' for query 'q', which never was"),
         ("log.parquet", ["--lists", "nowhere.json"], "lists for queries of the log, such as 'q'"),

@@ -33,9 +33,13 @@ def judgments(
         str,
         typer.Option("--as", help="csv (with standard errors), qrels, opensearch, quepid or letor."),
     ] = "csv",
-    model: Annotated[str, typer.Option(help="The click model.")] = "DBN",
+    model: Annotated[
+        str | None, typer.Option(help="The click model; DBN or PBM, whichever fits better, if not given.")
+    ] = None,
     grades: Annotated[str, typer.Option(help="The lowest and the highest grade.")] = "0-4",
-    min_impressions: Annotated[int, typer.Option(help="Judge no item that was shown fewer times.")] = 20,
+    min_impressions: Annotated[
+        int, typer.Option(help="Judge no item that fewer users looked at, by the click model.")
+    ] = 20,
     format: Format = None,
     columns: ColumnNames = None,
     one_row_per: OneRowPer = None,
@@ -51,10 +55,10 @@ def judgments(
 
     For example: clickbandit judgments log.tsv.gz --model DBN --grades 0-4 --as qrels --out judgments.qrels
     """
-    from clickbandit.logs.judgments import KINDS, write_judgments
+    from clickbandit.logs.judgments import JUDGES, KINDS, judging_model, write_judgments
     from clickbandit.logs.judgments import judgments as judged
 
-    (name,) = known_models([model])
+    chosen = known_models([model])[0] if model else None
     if kind not in KINDS:
         raise InputError(f"expected --as to be one of {', '.join(KINDS)}, found {kind!r}")
     low, _, high = grades.partition("-")
@@ -63,13 +67,17 @@ def judgments(
     names = columns_of(columns, one_row_per, second_pages, page_size)
     with output(out, force) as file:
         counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        best = judging_model(counts) if chosen is None or chosen in JUDGES else chosen
+        name = chosen or best
         found = judged(counts, name, grades=(int(low), int(high)), min_impressions=min_impressions)
         assert file is not None
         write_judgments(found, file, kind)
     print(counts.reading)
     print(
-        f"{found.num_rows:,} of {counts.n_pairs:,} items were shown {min_impressions:,} times and judged by {name}"
+        f"{found.num_rows:,} of {counts.n_pairs:,} items were looked at {min_impressions:,} times and judged by {name}"
     )
+    if name != best:
+        print(f"{best} fits this log better: judge by it, or items that few users reach may seem the best")
     print(f"written: {out}")
 
 

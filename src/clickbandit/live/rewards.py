@@ -105,5 +105,5 @@ def check_amount(value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_AMOUNT:
-        raise InputError(f"amount must be a number from 0 to {MAX_AMOUNT:g}, found {str(value)[:50]!r}")
+        raise InputError(f"amount must be a number from 0 to {MAX_AMOUNT:g}, found {repr(value)[:50]}")
     return float(value)

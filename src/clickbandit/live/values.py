@@ -159,7 +159,7 @@ class QuerySummary:
     """Whether more impressions were learned from than the horizon, which sets constants only: learning continues."""
     best: list[str] | None = None
     """If asked for (`include`), the list that it would show if it stopped exploring now, or shows if it is frozen; None
-    where what was learned cannot be loaded."""
+    if it was not asked for, or what was learned cannot be loaded."""
     certainty: float | None = None
     """How probably all of that list is right, at least; None if it was not asked for, the policy does not say, or
     pending impressions are more than half as many as those learned from."""

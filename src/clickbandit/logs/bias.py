@@ -11,6 +11,8 @@ from clickbandit.logs.counts import Counts
 from clickbandit.logs.posterior import fit_posterior
 
 _DRAWS = 2000
+_FEW = 30
+"""Clicks at a position: with fewer its examination is not drawn from a normal distribution in log-odds."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,14 @@ def bias(counts: Counts, seed: int = 0) -> list[Place]:
     >>> [round(place.examination.mean, 1) for place in bias(count_log(log))]
     [1.0, 0.5]
     """
-    known = fit_posterior(counts, "PBM")
-    deviations = known.shared_draws(_DRAWS, np.random.default_rng(seed))
-    drawn = np.array([law.examination for law in known.laws(deviations)])
+    known, rng = fit_posterior(counts, "PBM"), np.random.default_rng(seed)
+    drawn = np.array([law.examination for law in known.laws(known.shared_draws(_DRAWS, rng))])
     found = known.fit.parameters["examination"]
     cells, n = counts.by_position, counts.n_positions
     shown, clicked = (sums(cells.position, part, n) for part in (cells.shown, cells.clicked))
+    attracted = sums(cells.position, cells.shown * known.means["attraction"][cells.pair], n)
+    for k in np.flatnonzero(clicked < _FEW).tolist():  # so many of those who would click there
+        drawn[:, k] = rng.beta(clicked[k] + 0.5, max(attracted[k] - clicked[k], 0) + 0.5, _DRAWS)
     places = []
     for k in range(n):
         interval = interval_of_draws(drawn[:, k] / drawn[:, 0])

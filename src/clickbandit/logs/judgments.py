@@ -3,7 +3,8 @@
 An item's relevance is its attraction by a click model, times its satisfaction where the model has one: the chance that
 it is what a user who looks at it wants. It is shrunk towards what is usual where it stands (`posterior`, of the DBN
 `relevance`), so that few clicks do not outrank many. Grades divide what lies between 0 and the relevance of the best
-items into equal parts.
+items into equal parts; an item that nobody clicked has the lowest. Items that too few users looked at are not judged,
+however often they were shown.
 """
 
 import csv
@@ -16,22 +17,30 @@ from urllib.parse import quote
 
 import numpy as np
 
+from clickbandit.click_models.fitting import sums
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
+from clickbandit.logs.audit import best_model
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.posterior import fit_posterior
-from clickbandit.logs.relevance import dbn_relevance
+from clickbandit.logs.relevance import Relevance, dbn_relevance
 from clickbandit.registry import suggestion
 
 _BEST = 0.99
 """The quantile of relevance that has the highest grade: a single item does not set the scale."""
+JUDGES = ("DBN", "PBM")
+
+
+def judging_model(counts: Counts) -> str:
+    """The click model to judge by: the one of DBN and PBM that fits the log better."""
+    return best_model(counts, JUDGES)
 
 
 def judgments(
-    counts: Counts, model: str = "DBN", *, grades: tuple[int, int] = (0, 4), min_impressions: int = 20
+    counts: Counts, model: str | None = None, *, grades: tuple[int, int] = (0, 4), min_impressions: int = 20
 ) -> pa.Table:
-    """Every query and item that was shown often enough, with its grade, its relevance, the standard error of that and
-    its impressions.
+    """Every query and item that enough users looked at, with its grade, its relevance, the standard error of that and
+    its impressions. Without a model that of `judging_model`.
 
     >>> from clickbandit.logs import count_log
     >>> import pandas
@@ -43,14 +52,22 @@ def judgments(
     low, high = grades
     if not 0 <= low < high:
         raise InputError(f"expected grades such as 0-4, found {low}-{high}")
-    relevance, error = dbn_relevance(counts) if model == "DBN" else _relevances(counts, model)
-    enough = counts.impressions >= min_impressions
+    cells = counts.by_position
+    clicked = sums(cells.pair, cells.clicked, counts.n_pairs)
+    if not clicked.any():
+        raise InputError(
+            "nothing can be judged without a click, found none: see whether the right column is read"
+        )
+    model = model or judging_model(counts)
+    relevance, error, looked = dbn_relevance(counts) if model == "DBN" else _relevances(counts, model)
+    enough = looked >= min_impressions
     if not enough.any():
         raise InputError(
-            f"no item was shown {min_impressions:,} times: lower the least number of impressions"
+            f"no item was looked at {min_impressions:,} times, at most {looked.max():,.0f}: lower the least number"
         )
     best = max(float(np.quantile(relevance[enough], _BEST)), 1e-12)
-    grade = low + np.minimum((relevance / best * (high - low + 1)).astype(np.int64), high - low)
+    share = np.where(clicked > 0, relevance / best, 0.0)
+    grade = low + np.minimum((share * (high - low + 1)).astype(np.int64), high - low)
     table = counts.pairs
     columns = {"grade": grade, "relevance": relevance, "error": error, "impressions": counts.impressions}
     for name, values in columns.items():
@@ -58,18 +75,23 @@ def judgments(
     return table.filter(pa.array(enough))
 
 
-def _relevances(counts: Counts, model: str) -> tuple[Any, Any]:
-    """The relevance of each pair, and its standard error."""
+def _relevances(counts: Counts, model: str) -> Relevance:
+    """By another model than the DBN; those that have no examination by position take all users for lookers."""
     known = fit_posterior(counts, model)
     if "attraction" not in known.means:
         raise InputError(
             f"expected a click model with attraction for each item, found {model}: take PBM or DBN"
         )
     a, error = known.means["attraction"], known.errors["attraction"]
+    cells, looked = counts.by_position, counts.impressions.astype(np.float64)
+    if model == "PBM":
+        examination = known.fit.parameters["examination"]
+        looked = sums(cells.pair, cells.shown * (examination / examination.max())[cells.position], len(a))
     if "satisfaction" not in known.means:
-        return a, error
+        return Relevance(a, error, looked)
     s, s_error = known.means["satisfaction"], known.errors["satisfaction"]
-    return a * s, np.sqrt((s * error) ** 2 + (a * s_error) ** 2 + (error * s_error) ** 2)
+    both = np.sqrt((s * error) ** 2 + (a * s_error) ** 2 + (error * s_error) ** 2)
+    return Relevance(a * s, both, looked)
 
 
 # --- files --------------------------------------------------------------------------------------------------

@@ -71,9 +71,10 @@ class Posterior:
         for name, (share, size, slope) in self._known.items():
             variance = share * (1 - share) / (size + 1)
             if slope is not None:
-                moved = np.einsum("ig,gh,ih->i", slope, self._covariance, slope)
+                size, vectors = self._spread
+                moved = ((slope @ vectors) ** 2) @ size
                 variance = variance + (share * (1 - share)) ** 2 * moved
-            found[name] = np.sqrt(variance)
+            found[name] = np.minimum(np.sqrt(variance), 0.5)  # no probability has more
         return found
 
     def shared_draws(self, n: int, rng: np.random.Generator) -> FloatArray:
@@ -83,10 +84,10 @@ class Posterior:
         """
         if not self._shared:
             return np.zeros((n, 0))
-        size, vectors = np.linalg.eigh(self._covariance)
+        size, vectors = self._spread
         normal = rng.standard_normal((n, len(size)))
         value = self._shared_values
-        drawn = (normal * np.sqrt(np.clip(size, 0, _VAGUEST**2))) @ vectors.T
+        drawn = (normal * np.sqrt(size)) @ vectors.T
         unit = value * (1 - value)
         return np.asarray(np.clip(drawn, (_SMALLEST - value) / unit, (_LARGEST - value) / unit))
 
@@ -125,6 +126,12 @@ class Posterior:
     def _shared_values(self) -> FloatArray:
         values = np.concatenate([self.fit.parameters[name] for name in self._shared] or [np.zeros(0)])
         return np.asarray(np.clip(values, 2 * _SMALLEST, 1 - 2 * _SMALLEST))
+
+    @cached_property
+    def _spread(self) -> tuple[FloatArray, FloatArray]:
+        """The variances of the shared parameters along the axes of their distribution, and these axes."""
+        size, vectors = np.linalg.eigh(self._covariance)
+        return np.clip(size, 0, _VAGUEST**2), vectors
 
     @cached_property
     def _covariance(self) -> FloatArray:

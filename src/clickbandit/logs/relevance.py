@@ -32,6 +32,8 @@ class Relevance(NamedTuple):
 
     mean: FloatArray
     error: FloatArray
+    looked: FloatArray
+    """How many users looked at it, of those to whom it was shown."""
 
 
 def dbn_relevance(counts: Counts) -> Relevance:
@@ -43,15 +45,15 @@ def dbn_relevance(counts: Counts) -> Relevance:
     for _ in range(_ROUNDS * _STEPS):
         mean = np.exp(np.clip(line @ coefficients, -20, 0))
         weight = 1 / (1 + looked * mean / shape)
-        coefficients = coefficients + _newton(
-            line, weight * (satisfied - looked * mean), weight * looked * mean
-        )
+        residual, curvature = weight * (satisfied - looked * mean), weight * looked * mean
+        coefficients = _towards(coefficients, line, residual, curvature)
         a, b = shape + satisfied, shape / mean + looked
         spread = float(np.mean(((a / b - mean) ** 2 + a / b**2) / mean**2))
         shape = float(np.clip(1 / spread, _LEAST, _MOST))
     surest = min(shape, _SUREST)
     error = np.sqrt(surest + satisfied) / (surest / mean + looked)
-    return Relevance(np.minimum((shape + satisfied) / (shape / mean + looked), 1.0), np.minimum(error, 0.5))
+    found = np.minimum((shape + satisfied) / (shape / mean + looked), 1.0)
+    return Relevance(found, np.minimum(error, 0.5), looked)
 
 
 def usual_places(counts: Counts) -> FloatArray:
@@ -108,8 +110,8 @@ class _Prior:
         weight = self._strength / (self._strength + trials)
         for _ in range(3):
             mean = self._mean
-            step = _newton(self._line, weight * (yes - trials * mean), weight * trials * mean * (1 - mean))
-            self._coefficients = self._coefficients + step
+            residual, curvature = weight * (yes - trials * mean), weight * trials * mean * (1 - mean)
+            self._coefficients = _towards(self._coefficients, self._line, residual, curvature)
         mean, found = self._mean, self.mean_with(yes, trials)
         doubt = found * (1 - found) / (self._strength + trials + 1)
         spread = max(float(np.mean((found - mean) ** 2 + doubt)), 1e-12)
@@ -117,7 +119,13 @@ class _Prior:
         self._strength = float(np.clip(strength, _LEAST, self._most))
 
 
-def _newton(line: FloatArray, residual: FloatArray, weight: FloatArray) -> FloatArray:
-    """A step towards the line that leaves no residual; short, so that a bad start does no harm."""
+def _towards(
+    coefficients: FloatArray, line: FloatArray, residual: FloatArray, weight: FloatArray
+) -> FloatArray:
+    """A step of Newton's towards the line that leaves no residual; short, so that a bad start does no harm.
+
+    No line rises: what the ranker put lower is not held for better before anyone has looked at it.
+    """
     curvature = (line * weight[:, None]).T @ line + _TINY * np.eye(line.shape[1])
-    return np.asarray(np.clip(np.linalg.solve(curvature, line.T @ residual), -1, 1))
+    level, slope = coefficients + np.clip(np.linalg.solve(curvature, line.T @ residual), -1, 1)
+    return np.array([level, min(slope, 0.0)])

@@ -105,6 +105,8 @@ def _read(path: Path) -> pa.Table:
             table = table.append_column(_REWARDS, pa.nulls(len(table), schema().field(_REWARDS).type))
         names = (*_COLUMNS, _REWARDS)
         table = table.select(names).cast(pa.schema([schema().field(name) for name in names]))
+    except FileNotFoundError:
+        raise InputError(f"expected a file that clickbandit export wrote, found no file {path}") from None
     except (OSError, pa.ArrowException) as error:
         raise _not_exported(path, str(error).splitlines()[0]) from None
     for row in table.to_pylist():
