@@ -34,6 +34,7 @@ os.environ.setdefault(
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+import typer.main  # noqa: E402
 from numba.core.caching import NullCache  # noqa: E402
 from numba.core.dispatcher import Dispatcher  # noqa: E402
 
@@ -55,6 +56,7 @@ def shared() -> Path:
 
 
 engine.MIN_STEPS_TO_COMPILE = 10_000  # plain Python is quicker for a single test that many steps
+typer.main.get_command = cache(typer.main.get_command)  # hundreds of commands are run in this process
 
 
 # --- kernels are compiled once ------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ QUERIES = {
 }
 ON_QUERIES = ("reproduce", "--queries", "queries.json", "--positions", 2)
 CHEAP = (*ON_QUERIES, "--policies", "random,ranked-exp3")
-SMALL = ("--steps", 2000, "--runs", 2, "--out", "out")
+SMALL = ("--steps", 500, "--runs", 2, "--out", "out")
 TINY = (*CHEAP, *SMALL)
 
 
@@ -124,7 +124,7 @@ def test_the_same_numbers_as_simulating(run: Run) -> None:
     code, _, _ = run(*TINY)
     assert code == 0
     run(
-        *("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 2000, "--runs", 2),
+        *("simulate", "--queries", "queries.json", "--positions", 2, "--steps", 500, "--runs", 2),
         *("--policy", "random", "--policy", "ranked-exp3", "--out", "simulated.parquet"),
     )
     ours, theirs = (
@@ -137,7 +137,7 @@ def test_the_same_numbers_as_simulating(run: Run) -> None:
 
 
 def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -> None:
-    options = ("--steps", "3e5", "--runs", 3)
+    options = ("--models", "CM", "--steps", "3e5", "--runs", 6)
     code, printed, _ = run(*CHEAP, *options, "--out", "whole")
     assert code == 0
     command = [sys.executable, "-m", "clickbandit", *map(str, (*CHEAP, *options, "--out", "killed"))]

@@ -94,7 +94,7 @@ def test_which_policies_leap_is_known(tmp_path: Path) -> None:
 # --- the command --------------------------------------------------------------------------------------------
 
 CHEAP = ("compare", "--queries", "queries.json", "--positions", 2, "--policies", "ranked-exp3,random")
-TINY = (*CHEAP, "--steps", 2000, "--runs", 2, "--out", "out")
+TINY = (*CHEAP, "--steps", 500, "--runs", 2, "--out", "out")
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_comparison_and_its_report_again(run: Run, folder: Path) -> None:
     code, out, err = run(*TINY)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "2 policies on CM, PBM of 2 queries: 16 runs of 2,000 steps, in out"
+    assert lines[0] == "2 policies on CM, PBM of 2 queries: 16 runs of 500 steps, in out"
     assert lines[1] == "no query has the click models CCM, DBN, DCM, SDBN, UBM"
     assert "Best overall: ranked-exp3, with 1.00 times the least regret" in out
     assert lines[-1] == "report: out/report.html"
@@ -159,7 +159,7 @@ def test_times_are_no_part_of_the_results(run: Run) -> None:
 
 
 def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -> None:
-    options = ("--steps", "3e5", "--runs", 3, "--drift", "1e5", "--flip", 0.1, "--delay", 3)
+    options = ("--models", "PBM", "--steps", "3e5", "--runs", 6, "--drift", "1e5", "--flip", 0.1, "--delay", 3)
     code, printed, _ = run(*CHEAP, *options, "--out", "whole")
     assert code == 0
     command = [sys.executable, "-m", "clickbandit", *map(str, (*CHEAP, *options, "--out", "killed"))]
@@ -182,7 +182,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -
 @pytest.mark.parametrize(
     ("option", "told", "users"),
     [
-        (("--drift", "500,1e3"), "drift: expected 500 | 1000, found none", {"drift": [500, 1000]}),
+        (("--drift", "200,3e2"), "drift: expected 200 | 300, found none", {"drift": [200, 300]}),
         (("--delay", "10"), "delay: expected 10, found 0", {"delay": 10}),
         (("--flip", "0.25"), "flip: expected 0.25, found 0.0", {"flip": 0.25}),
     ],
@@ -198,7 +198,7 @@ def test_other_users(run: Run, option: Sequence[str], told: str, users: dict[str
     assert code == 0
     after = pq.read_table("out/results.parquet")
     assert not after.equals(before)
-    size: dict[str, int] = {"positions": 2, "steps": 2000, "runs": 2, "seed": 1}
+    size: dict[str, int] = {"positions": 2, "steps": 500, "runs": 2, "seed": 1}
     alone = [
         simulate(policy, model, query=query.query, **size, **users).to_table()
         for model in (CM, PBM)
@@ -218,7 +218,7 @@ def test_other_users(run: Run, option: Sequence[str], told: str, users: dict[str
         (["--steps", "3"], "at least 5 steps are needed"),
         (["--runs", "0"], "--runs must be at least 1, found 0"),
         (["--threads", "0"], "--threads must be at least 1, found 0"),
-        (["--drift", "2000"], "drift after step 2,000 leaves nothing to see within 2,000 steps"),
+        (["--drift", "500"], "drift after step 500 leaves nothing to see within 500 steps"),
         (["--drift", "soon"], "expected a whole number such as 1000000 or 1e6, found 'soon'"),
         (["--delay", "-1"], "delay must be a number of steps, 0 or more, found -1"),
         (["--flip", "2"], "flip must be the share of clicks to invert, from 0 to 1, found 2"),
