@@ -27,7 +27,7 @@ def test_any_worker_serves_any_query(two, open_ranker, tmp_path):
     alone = Ranker(f"sqlite:///{tmp_path}/alone.db", policy="batchrank", positions=3, horizon=20)
     chance = random.Random(1)
     with alone:
-        for step in range(160):
+        for step in range(100):
             worker, other = chance.sample(two, 2)
             shown, expected = (
                 worker.rank("shoes", ITEMS, id=f"{step}"),
@@ -46,7 +46,7 @@ def test_any_worker_serves_any_query(two, open_ranker, tmp_path):
 def test_workers_at_once(two):
     """Eight threads over the same queries, in any order and in batches that touch many: all is counted once."""
     failed: list[BaseException] = []
-    n = 40
+    n = 20
 
     def work(seed: int) -> None:
         chance = random.Random(seed)

@@ -141,7 +141,7 @@ BODIES = (
 
 
 def test_no_body_gives_a_server_error(service):
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(st.sampled_from(["/v1/rank", "/v1/events", "/v1/queries/x/reset"]), BODIES)
     def check(path, body):
         answer = service.post(path, body)
@@ -157,7 +157,7 @@ def test_no_body_gives_a_server_error(service):
 def test_no_address_gives_a_server_error(service):
     letters = st.text(string.ascii_letters + string.digits + "%/.?&=#~+-_:@;,", max_size=30)
 
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(
         st.sampled_from(["GET", "POST"]),
         st.sampled_from(["/", "/v1/queries", "/v1/queries/", "/v1/impressions/"]),

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clickbandit import InputError
-from clickbandit.cli import app
+from clickbandit.cli import app, main
 from clickbandit.cli import serve as command
 from clickbandit.live import AsyncRanker, Ranker
 from clickbandit.live.http import server
@@ -116,18 +116,16 @@ def test_a_wrong_file_is_explained(tmp_path, text, says):
         read_settings({}, file)
 
 
-def test_wrong_settings_end_the_command_with_one_sentence(tmp_path):
-    (tmp_path / "shop.toml").write_text("postions = 3\n")
+def test_wrong_settings_end_the_command_with_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("shop.toml").write_text("postions = 3\n")
     for arguments in (["--config", "shop.toml"], ["--config", "none.toml"], ["--grace", "0"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "clickbandit", "serve", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=False,
-        )
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-        assert done.stderr.startswith("clickbandit: ")
+        monkeypatch.setattr(sys, "argv", ["clickbandit", "serve", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out, err.count("\n")) == (2, "", 1), err
+        assert err.startswith("clickbandit: ")
 
 
 def test_the_former_name_of_a_keyword_is_taken(folder):

@@ -30,7 +30,7 @@ def test_together_they_are_as_one(open_ranker, unlocked, folder, clock):
     settings = {"policy": "batchrank", "horizon": 20, "seed": 3}
     two = [open_ranker(**settings) for _ in range(2)]
     shared = []
-    for n in range(300):
+    for n in range(150):
         shared.append(ask(two[n % 2], n))
         if n >= 3:
             (two[n % 3 % 2].void if n % 10 == 0 else two[n % 3 % 2].settle)(f"i{n - 3}")
@@ -39,7 +39,7 @@ def test_together_they_are_as_one(open_ranker, unlocked, folder, clock):
     assert all(ranker.verify("shoes") for ranker in two)
     assert all(ranker.stats().loaded < 5 for ranker in two)  # the rest was replayed
     with Ranker(f"sqlite:///{folder}/one.db", positions=3, clock=clock, **settings) as one:
-        for n in range(300):
+        for n in range(150):
             assert ask(one, n) == shared[n], n
             if n >= 3:
                 (one.void if n % 10 == 0 else one.settle)(f"i{n - 3}")
@@ -62,10 +62,10 @@ def test_at_the_same_time(open_ranker, unlocked):
         return sorted(verdicts)
 
     with ThreadPoolExecutor(6) as pool:
-        assert set(map(tuple, pool.map(visit, range(300)))) == {("accepted", "duplicate")}
+        assert set(map(tuple, pool.map(visit, range(150)))) == {("accepted", "duplicate")}
     for ranker in rankers:
         for query in queries:
             summary = ranker.query(query).summary
-            assert (summary.impressions, summary.learned, summary.clicks) == (60, 60, 60)
+            assert (summary.impressions, summary.learned, summary.clicks) == (30, 30, 30)
             assert ranker.verify(query)
         assert ranker.stats().failures == 0

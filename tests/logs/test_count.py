@@ -45,7 +45,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 @given(events, st.sampled_from([40, 100, 1 << 20]))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_sessions_may_be_mixed_and_cut_anywhere(
     tmp_path_factory: pytest.TempPathFactory, found: list[tuple], block: int
 ) -> None:
@@ -64,7 +64,7 @@ def test_sessions_may_be_mixed_and_cut_anywhere(
 
 
 @given(events, events)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_merged_halves_are_the_whole(
     tmp_path_factory: pytest.TempPathFactory, first: list[tuple], second: list[tuple]
 ) -> None:

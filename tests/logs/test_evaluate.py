@@ -119,11 +119,11 @@ def test_the_model_that_made_a_log_is_found(tmp_path: Path) -> None:
 
 def test_intervals_cover_the_true_score(tmp_path: Path) -> None:
     queries = [Query("q", ["a", "b", "c"], {"PBM": MODELS[1]})]
-    generate_log(queries, tmp_path / "log", model="PBM", sessions=45_000, positions=3, format="csv")
+    generate_log(queries, tmp_path / "log", model="PBM", sessions=30_000, positions=3, format="csv")
     true = evaluate(queries, count_log(tmp_path / "log"), samples=1).models["PBM"]
     log = pandas.read_csv(tmp_path / "log", dtype=str)
     covered = []
-    for part in range(30):
+    for part in range(20):
         counts = count_log(log[part * 1_500 : (part + 1) * 1_500])
         found = evaluate(queries, counts, samples=200).models["PBM"]
         for name in ("log_likelihood", "perplexity"):

@@ -51,7 +51,7 @@ def key_of(model: str, name: str, counts: Counts, index: int) -> Any:
 
 @pytest.mark.parametrize("model", MODELS)
 @given(log=logs)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_equals_the_plain_fit(model: str, log: list[naive.Session]) -> None:
     counts = counts_of(log)
     found = fit(counts, model, iterations=4)
@@ -65,7 +65,7 @@ def test_equals_the_plain_fit(model: str, log: list[naive.Session]) -> None:
 
 @pytest.mark.parametrize("model", ITERATED)
 @given(log=logs, smoothing=st.sampled_from([(1, 1), (0.5, 2), (0, 0)]))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_likelihood_never_falls(model: str, log: list[naive.Session], smoothing: tuple[float, float]) -> None:
     trace = np.array(fit(counts_of(log), model, iterations=30, smoothing=smoothing).trace)
     assert len(trace) == 31
@@ -74,7 +74,7 @@ def test_likelihood_never_falls(model: str, log: list[naive.Session], smoothing:
 
 @pytest.mark.parametrize("model", ITERATED)
 @given(log=logs)
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_trace_ends_at_the_likelihood_of_the_model(model: str, log: list[naive.Session]) -> None:
     log = [(query, items, clicks) for query, items, clicks in log if len(set(items)) == len(items)] or [
         ("q", ("a",), (1,))
@@ -206,7 +206,7 @@ def test_error_shrinks_where_few_reach_the_end_of_the_list(model: str, tmp_path:
 def test_standard_errors_are_those_of_repeated_logs(model: str, tmp_path: Path) -> None:
     queries = truth(model, np.random.default_rng(2))
     scaled = []
-    for seed in range(8):
+    for seed in range(5):
         found = fitted(model, queries, 10_000, tmp_path, seed)
         for name, values in differences(found, queries).items():
             if name == "examination":

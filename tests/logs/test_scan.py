@@ -61,7 +61,7 @@ def check_same(path: Path, format: str, block: int = files.BLOCK) -> Counts:
 
 
 @given(logs(), st.sampled_from([100, 300, 1 << 20]))
-@settings(max_examples=25, phases=[Phase.generate])  # to make a failing log smaller takes minutes
+@settings(max_examples=15, phases=[Phase.generate])  # to make a failing log smaller takes minutes
 def test_orderly_logs(tmp_path_factory: pytest.TempPathFactory, log: tuple[str, Lines], block: int) -> None:
     format, lines = log
     path = tmp_path_factory.mktemp("log") / "log"

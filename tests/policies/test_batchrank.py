@@ -111,7 +111,7 @@ def test_the_first_stage_is_the_papers() -> None:
 
 
 @given(world=worlds(PRINTED))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_invariants_with_immediate_feedback(world: World) -> None:
     batches = Batches(world)
     for _ in range(500):
@@ -126,7 +126,7 @@ def test_invariants_with_immediate_feedback(world: World) -> None:
 
 
 @given(world=worlds(PRINTED), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_invariants_whatever_becomes_of_the_feedback(world: World, data: st.DataObject) -> None:
     """Late, in another order, void, or lost for good (a list that is out when the steps end, or is forgotten)."""
     void_share = data.draw(st.sampled_from([0.0, 0.05, 0.5]), "share of void lists")
@@ -321,7 +321,7 @@ def test_the_display_is_uniform(n_items: int, n_positions: int) -> None:
     world = World(PRINTED, [0.5] * n_items, n_positions, seed=5, horizon=10**9)
     world.state.observations[0] = 10**9  # one endless stage
     seen: dict[frozenset[int], Counter[tuple[int, ...]]] = {}
-    for _ in range(20_000):
+    for _ in range(10_000):
         fresh = frozenset(world.state.items[: world.state.fresh[0]].tolist())
         world.rank()
         world.out.clear()

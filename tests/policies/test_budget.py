@@ -53,16 +53,16 @@ def test_it_keeps_the_contract() -> None:
 
 @pytest.mark.parametrize("max_loss", [0.02, 0.1])
 def test_the_budget_is_never_overspent(max_loss: float) -> None:
-    """By a policy that learns nothing and a list that is worthless but for the given order: of 40 runs, looked at every
-    20 steps, two may lose more in expected clicks."""
+    """By a policy that learns nothing and a list that is worthless but for the given order: of 20 runs, looked at every
+    20 steps, one may lose more in expected clicks."""
     model = CascadeModel(attraction=[0.6, 0.5, *[0.01] * 10])
     problem = Problem(f"random within {max_loss}", model, positions=2, horizon=2_000, prior=None)
     worst = []
-    for number in range(40):
+    for number in range(20):
         run = plain(problem, run=number)
         regret, _ = run.advance_windows(np.arange(20, 2_001, 20))
         worst.append(float((np.cumsum(regret) / np.arange(20, 2_001, 20)).max() / problem.best_reward))
-    assert sorted(worst)[-3] <= max_loss
+    assert sorted(worst)[-2] <= max_loss
     assert np.mean(worst) > max_loss / 4, "it explores"
 
 

@@ -85,7 +85,7 @@ def test_regret_on_real_queries(shared: Path) -> None:
     """In the cascade model: who knows the variance loses less than who does not, and Thompson sampling least."""
     queries = load_queries(shared / "queries" / "yandex-10.json")
     policies = ["cts", "cascade-kl-ucb", "cascade-ucb-v", "cascade-ucb1"]
-    steps, runs = 50_000, 10
+    steps, runs = 50_000, 6
     tasks = [
         Task(
             policy,

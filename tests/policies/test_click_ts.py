@@ -28,11 +28,11 @@ from policies.click_ts_twin import ALGORITHMS, MODELS, side_by_side
 @pytest.mark.parametrize(
     ("settings", "model", "positions", "steps"),
     [
-        (":guard=false", "CM", 4, 1000),
-        ("", "PBM", 4, 1000),
-        ("", "UBM", 3, 1000),
-        (":guard=false", "DBN", 4, 1000),
-        (":memory=200", "PBM", 3, 1000),
+        (":guard=false", "CM", 4, 600),
+        ("", "PBM", 4, 600),
+        ("", "UBM", 3, 600),
+        (":guard=false", "DBN", 4, 600),
+        (":memory=200", "PBM", 3, 600),
         ("", "many", 12, 300),
         ("", "CM", 1, 300),
         (":goal=clicks", "CM", 4, 400),

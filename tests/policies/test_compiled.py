@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT), reason="compilation is off (NUMBA_DISABLE_JIT)"
 )
 
-STEPS = 1000
+STEPS = 600
 ATTRACTION = [0.05, 0.9, 0.3, 0.02, 0.6]
 MODELS = {
     "CM": CascadeModel(attraction=ATTRACTION),

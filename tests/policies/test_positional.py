@@ -143,7 +143,7 @@ def bisect(is_above: Any) -> Any:
     return high
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(counts(), st.floats(0.5, 50))
 def test_the_bound_of_pie_is_the_largest_likely_attraction(table: Any, budget: float) -> None:
     clicks, displays, kappa = table

@@ -60,12 +60,12 @@ def test_without_a_delay_both_loops_are_the_same(policy):
     """List for list, as plain Python: other tests may then use either."""
     late, prompt = (
         Run(Problem(policy, users, positions=3, horizon=20, method="step"), seed=2)
-        for users in (Recorded(PBM, 800, positions=3), PBM)
+        for users in (Recorded(PBM, 400, positions=3), PBM)
     )
     shown = []
     for run in (late, prompt):
         run.loop = run.problem.make_loop(compiled=False)
-    for _ in range(800):
+    for _ in range(400):
         assert prompt.advance(1) == pytest.approx(late.advance(1), abs=1e-12)
         shown.append(prompt.slots.rankings[0].tolist())
     assert shown == late.problem.model.shown.tolist()

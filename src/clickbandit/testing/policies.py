@@ -43,7 +43,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     if model is not None:
         problems = [(model, positions or min(model.max_positions, 3))]
     else:
-        problems = [(_model(n_items), k) for n_items, k in ((1, 1), (2, 2), (5, 1), (5, 3), (12, 12))]
+        problems = [(_model(n_items), k) for n_items, k in ((1, 1), (2, 2), (5, 1), (5, 3), (8, 8))]
     for users, n_positions in problems:
         problem = Problem(policy, users, positions=n_positions, horizon=_STEPS)
         where = f"{policy}, {users.n_items} items, {n_positions} positions"
