@@ -56,7 +56,7 @@ def test_toprank_with_late_feedback(delay: int) -> None:
     ],
 )
 def test_unirank(model: str, positions: int, leaders: int, stays: int, merges: int, joins: int) -> None:
-    steps = STEPS // 8 if MODELS[model].n_items < 30 else STEPS // 10
+    steps = STEPS // 4 if MODELS[model].n_items < 30 else STEPS // 10
     twin = compare("unirank", MODELS[model], positions, steps=steps)
     assert len(twin.leaders.times) >= leaders
     assert n_events(twin, "leader") >= stays

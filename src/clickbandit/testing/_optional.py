@@ -34,22 +34,24 @@ _USERS_KEYS: dict[str, Any] = {"examination": list, "law": str, "certainty": flo
 _MAX_STEPS_AHEAD = 200
 
 
-def moments_of(problem: Problem, where: str) -> list[Session]:
-    """The policy at a few moments, with feedback that is late."""
+def moments_of(problem: Problem, steps: int, where: str) -> list[Session]:
+    """The policy at a few moments of so many steps, with feedback that is late, out of order, lost or void."""
     found = []
     session = Session(problem, where)
     chance = np.random.default_rng(5)
     waiting: list[tuple[IntArray, FloatArray]] = []
-    for step in range(max(_MOMENTS) + 1):
+    for step in range(steps):
         if step in _MOMENTS:
             found.append(session.copy())
         waiting.append(session.rank())
-        while waiting and chance.random() < 0.6:
+        while waiting and chance.random() < 0.5:
             impression = waiting.pop(int(chance.random() * len(waiting)))
-            if chance.random() < 0.9:
+            fate = chance.random()
+            if fate < 0.8:
                 session.update(*impression)
-            else:
+            elif fate < 0.9:
                 session.void(*impression)
+    session.best()
     return found
 
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.pbm import PositionBasedModel
-from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.testing._optional import (
@@ -49,9 +48,8 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
         where = f"{policy}, {users.n_items} items, {n_positions} positions"
         _check_state(problem, where)
         _check_lists(problem, where)
-        _check_feedback(problem, where)
         _check_saving(problem, where)
-        moments = moments_of(problem, where)
+        moments = moments_of(problem, _STEPS, where)
         check_describe(moments, where)
         check_possible(moments, where)
         check_items(problem, where)
@@ -91,23 +89,6 @@ def _check_lists(problem: Problem, where: str) -> None:
             f"{where}: the same seed must give the same lists, but step {step} gave {expected} and then {found} "
             "(does the policy draw from another generator, or keep something outside its state?)"
         )
-
-
-def _check_feedback(problem: Problem, where: str) -> None:
-    """Feedback that is late, out of order, lost or void, from a generator of its own."""
-    session = Session(problem, where)
-    chance = np.random.default_rng(3)
-    waiting: list[tuple[IntArray, FloatArray]] = []
-    for _ in range(_STEPS):
-        waiting.append(session.rank())
-        while waiting and chance.random() < 0.5:
-            impression = waiting.pop(int(chance.random() * len(waiting)))
-            fate = chance.random()
-            if fate < 0.8:
-                session.update(*impression)
-            elif fate < 0.9:
-                session.void(*impression)
-    session.best()
 
 
 def _check_saving(problem: Problem, where: str) -> None:
