@@ -159,7 +159,8 @@ def test_times_are_no_part_of_the_results(run: Run) -> None:
 
 
 def test_killed_in_the_middle_the_same_command_goes_on(run: Run, folder: Path) -> None:
-    options = ("--models", "PBM", "--steps", "3e5", "--runs", 6, "--drift", "1e5", "--flip", 0.1, "--delay", 3)
+    users = ("--drift", "1e5", "--flip", 0.1, "--delay", 3)
+    options = ("--models", "PBM", "--steps", "3e5", "--runs", 6, *users)
     code, printed, _ = run(*CHEAP, *options, "--out", "whole")
     assert code == 0
     command = [sys.executable, "-m", "clickbandit", *map(str, (*CHEAP, *options, "--out", "killed"))]
