@@ -95,7 +95,7 @@ async function switchPolicy(name) {
   const address = `v1/queries/${encodeURIComponent(name).replaceAll(".", "%2E")}`;
   try {
     const found = await post(`${address}/preview`, {policy: settings.policy});
-    const shown = found.best.length ? `After the same clicks, ${found.policy} would show ${found.best.join(", ")}.` : `${found.policy} would know nothing yet.`;
+    const shown = found.learned ? `After the same clicks, ${found.policy} would show ${found.best.join(", ")}.` : `${found.policy} would know nothing yet.`;
     const learned = `It could learn from ${counted(found.learned, "list")} of ${count(found.of)} that are kept; what was learned until now is replaced.`;
     if (!(await ask(`Switch “${name}” to ${found.policy}?`, `${shown} ${learned}`, "Switch"))) return;
     await post(`${address}/reset`, {...settings, replay: true});
