@@ -1,7 +1,6 @@
 """What the page is made of, on both stores: states, histories, how late clicks come, and the streams."""
 
 import itertools
-import time
 
 import pytest
 
@@ -20,6 +19,7 @@ from clickbandit.live.stores.sql_reader import STATE
 from clickbandit.live.values import Delays
 from clickbandit.live.views import state
 from live.conftest import only_postgres, only_sqlite
+from live.serving import until
 
 ITEMS = tuple("ABCDE")
 ATTRACTS = {"A": 1, "B": 1}
@@ -198,10 +198,7 @@ def test_what_is_pruned_is_counted(open_ranker, clock):
     assert (first.window, first.retention) == (1800, 3600)
     clock.now += 7200
     learn(ranker)
-    deadline = time.monotonic() + 20
-    while ranker.operations().pruned < 20:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: ranker.operations().pruned >= 20)
     assert ranker.operations().oldest_at.timestamp() == clock.now
 
 

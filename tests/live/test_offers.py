@@ -9,6 +9,7 @@ from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
 from clickbandit.live.stores.contract import DAY, WEEK, Changes, ComparisonRow, OfferRow
 from clickbandit.live.stores.sqlite import SqliteStore
+from live.serving import until
 
 ITEMS = list("ABCDEF")
 
@@ -75,7 +76,6 @@ def test_nobody_waits_for_pruning(folder, clock, caplog, monkeypatch):
         assert ranker.rank("shoes", ITEMS).source == "fallback"
         assert time.monotonic() - started < 2
         gate.set()
-        while ranker.rank("shoes", ITEMS).source == "fallback":
-            time.sleep(0.01)
+        until(lambda: ranker.rank("shoes", ITEMS).source == "policy")
     with sqlite3.connect(folder / "clicks.db") as file:
         assert file.execute("select count(*) from impressions").fetchone() == (1,)

@@ -20,8 +20,9 @@ OWN, OTHERS = ([f"query {k}" for k in range(40) if Part(of=N).owner(f"query {k}"
 
 
 @pytest.fixture
-def workers(url, clock, folder):
-    """Two, with the means to end the second."""
+def workers(url, clock, folder, monkeypatch):
+    """Two, with the means to end the second; neither gives up on the other, however busy the machine is."""
+    monkeypatch.setattr(peers_module, "PATIENCE", 30.0)
     with ExitStack() as stack:
         services, ends = [], []
         for number in range(N):

@@ -32,14 +32,7 @@ def test_an_impression_settles_when_its_window_is_over(open_ranker, clock):
 def test_what_is_due_settles_without_anyone_asking(url, sql):
     with Ranker(url, policy="random", window=0.1) as ranker:
         shown = ranker.rank("shoes", ITEMS)
-        for _ in range(100):
-            ((outcome,),) = sql("select outcome from impressions")
-            if outcome == 1:
-                break
-            import time
-
-            time.sleep(0.05)
-        assert outcome == 1
+        until(lambda: sql("select outcome from impressions") == [(1,)])
         assert ranker.click(shown.id, shown.items[0]).verdict == "late"
 
 
