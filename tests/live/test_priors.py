@@ -129,6 +129,18 @@ def test_what_features_are_worth_is_not_computed_for_each_lesson(monkeypatch: py
     assert sum(added) * 100 <= 50_000 < sum(added) * 100 + 2000
 
 
+def test_what_is_known_is_not_computed_for_each_lesson() -> None:
+    shared = Shared(RankerSettings())
+    taught = Taught(Lesson([5.0, 2.0], [20.0, 15.0]), True, Told())
+    known = []
+    for number in range(160):
+        shared.add(number, taught)
+        known.append(shared.known())
+        assert shared.known() is known[-1]
+    assert (known[MIN_LESSONS - 2][0] is None, known[MIN_LESSONS - 1][0] is None) == (True, False)
+    assert 160 / 16 <= len(set(map(id, known[80:]))) <= 80 / (80 / 16)
+
+
 def test_lessons_are_bounded_by_their_bytes() -> None:
     shared = Shared(RankerSettings(), max_bytes=2**20)
     taught = Taught(Lesson([1.0] * 10, [5.0] * 10), True, Told(None, [[1.0] * 100] * 10))

@@ -32,7 +32,7 @@ MAX_LESSONS = 500
 MIN_LESSONS = 8
 """So many must teach before a curve or a calibration is taken for more than what one would guess."""
 _REFIT = 16
-"""What features are worth is computed anew once this part of the lessons are new ones."""
+"""What is known, and what features are worth, is computed anew once this part of the lessons are new ones."""
 _MAX_NUMBERS = 500_000
 """Features that are computed with, of the lessons that came last: nobody waits long for it."""
 NO_STRENGTH = 1e-6
@@ -94,7 +94,9 @@ class Shared:
         self._n_added = 0
         self._read_at: int | None = None
         self._known: tuple[Any, ...] | None = None
-        """Curve, examination and calibration, until another lesson comes."""
+        """Curve, examination and calibration."""
+        self._known_until = 0
+        """How many lessons may have come before these are looked at again."""
         self._ridges: dict[int, tuple[int, Ridge | None]] = {}
         """By the number of features: what they are worth, and after how many more lessons that is to be looked at."""
         self._fitted: dict[str, Query] = {}
@@ -107,7 +109,6 @@ class Shared:
         self.n_bytes += taught.size - (0 if before is None else before.size)
         while len(self._lessons) > MAX_LESSONS or (self.n_bytes > self._max_bytes and len(self._lessons) > 1):
             self.n_bytes -= self._lessons.popitem(last=False)[1].size
-        self._known = None
         self._n_added += 1
 
     def is_stale(self, now: int) -> bool:
@@ -121,11 +122,17 @@ class Shared:
 
     # --- what is known --------------------------------------------------------------------------------------
 
+    @property
+    def _look_again(self) -> int:
+        """How many lessons will have come when enough of them are new."""
+        return self._n_added + 1 + len(self._lessons) // _REFIT
+
     def known(
         self,
     ) -> tuple[Curve | None, tuple[list[list[float]], list[list[float]]], list[tuple[float, float]]]:
         """The curve by given place, the examination with its errors, and the calibration of scores."""
-        if self._known is None:
+        if self._known is None or self._n_added >= self._known_until:
+            self._known_until = self._look_again
             lessons = list(self._lessons.values())
             ordered = [one.lesson for one in lessons if one.in_order]
             curve = None
@@ -157,8 +164,7 @@ class Shared:
                 again, ridge = self._ridges.get(n_features, (0, None))
                 if self._n_added >= again:
                     ridge = self._ridge(n_features)
-                    again = self._n_added + 1 + len(self._lessons) // _REFIT
-                    self._ridges[n_features] = again, ridge
+                    self._ridges[n_features] = self._look_again, ridge
                 return None if ridge is None else ridge.prior(_with_one(features))
         except (np.linalg.LinAlgError, FloatingPointError, InputError):
             log.exception("nothing can be learned from %d features, until another query teaches", n_features)
