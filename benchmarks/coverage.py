@@ -12,7 +12,8 @@ the same users?
 
 **`value`.** Logs of 10,000 lists by policies that state propensities and learn meanwhile, on the ten real queries (of
 the folder in CLICKBANDIT_SHARED) with ten items and five positions, and users of a CM and a PBM. Asked is what the best
-list earns, and one with the first five items upside down, which is known exactly: `benchmarks.valued`.
+list earns, and one with the first five items upside down, which is known exactly: `benchmarks.valued`. **`draws`**: the
+same with policies whose propensities are estimated.
 
 **`audit`.** Logs of users of each click model, judged by that model: `benchmarks.audit`.
 """
@@ -34,7 +35,7 @@ from docs.build import between
 from benchmarks import Rows
 from benchmarks.audit import promises
 from benchmarks.simulating import PROJECT
-from benchmarks.valued import valued
+from benchmarks.valued import DRAWS, not_stating, stating, valued
 from benchmarks.watched import DIFFERENCE, IMPRESSIONS, LOOKS, by_users, false_alarms, power
 from clickbandit import CascadeModel, PositionBasedModel, Query, count_log, fit, simulate
 from clickbandit.compiling.kernel import FloatArray
@@ -146,6 +147,8 @@ def audited(logs: int) -> Rows:
 
 # --- the command --------------------------------------------------------------------------------------------
 
+LOGS = 20
+"""Of `value`, by a policy for each seed: ten queries with two kinds of users."""
 PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     "alarms": (
         f"Watched {LOOKS} times without a difference, services of {IMPRESSIONS:,} impressions",
@@ -169,7 +172,11 @@ PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     ),
     "value": (
         "`value`: logs of policies that learn, on ten real queries",
-        lambda times: valued(max(times // 1000, 1)),
+        lambda times: valued(max(times // LOGS, 1), stating()),
+    ),
+    "draws": (
+        f"`value` where propensities are estimated by {DRAWS} draws of each list",
+        lambda times: valued(max(times // LOGS, 1), not_stating()),
     ),
     "audit": (
         "`audit`: users of the click model that judges",
@@ -181,16 +188,16 @@ NOTES = {
     "compare": "Intervals over runs that are skewed as a lognormal distribution is (sigma 1) hold in 84% of cases with "
     "three runs of one query, 83% with four, 86% with five and 88% with ten; of three queries in 89, 87, 91 and 92%, "
     "of ten in 91, 91, 94 and 95%.",
-    "value": "One seed: 20 logs a policy, of ten queries and two click models, and two questions of each. The "
-    "intervals of one log, of several estimators and both questions, depend on one another, so a row says less than as "
-    "many independent intervals would. Policies that must be told what only a simulation knows are left out.",
+    "value": "The intervals of one log, of several estimators and both questions, depend on one another, so chance is "
+    "reckoned by the number of logs that gave any. Policies that must be told what only a simulation knows are left "
+    "out.",
 }
 """What must be known to read a table."""
 
 
 def wrong(row: dict[str, Any], times: int) -> bool:
     """Whether a row says less than is promised, chance aside: two standard errors of so many intervals."""
-    error = 2 * math.sqrt(0.05 * 0.95 / max(row.get("intervals", times), 1))
+    error = 2 * math.sqrt(0.05 * 0.95 / max(row.get("logs", row.get("intervals", times)), 1))
     if "false alarms" in row:
         return bool(row["false alarms"] > 0.05 + error)
     if "found within twice that" in row:
@@ -234,18 +241,16 @@ def main() -> int:
     )
     parser.add_argument("--times", type=int, default=1000, help="services, samples and logs (%(default)s)")
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only this, repeatable")
-    parser.add_argument("--policy", help="of value, the log of this policy alone: the others' rows are kept")
+    parser.add_argument("--policy", help="with --only value or draws, logs of this one: other rows are kept")
     options = parser.parse_args()
     fine = True
     for name in options.only or PARTS:
         title, measure = PARTS[name]
-        kept = json.loads(DATA.read_text(encoding="utf-8"))
-        if name == "value" and options.policy:
-            rows = valued(max(options.times // 1000, 1), [options.policy])
-            others = [
-                row for row in kept.get(name, {"rows": []})["rows"] if row["interval"] != rows[0]["interval"]
-            ]
-            rows = sorted(others + rows, key=lambda row: str(row["interval"]))
+        if options.policy:
+            rows = valued(max(options.times // LOGS, 1), [options.policy])
+            kept = json.loads(DATA.read_text(encoding="utf-8"))
+            others = [row for row in kept.get(name, {"rows": []})["rows"] if row["log of"] != options.policy]
+            rows = sorted(others + rows, key=lambda row: str(row["log of"]))
         else:
             rows = measure(options.times)
         print(f"\n{title}, {options.times} times:")

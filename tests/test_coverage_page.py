@@ -7,7 +7,7 @@ from benchmarks import coverage
 from benchmarks.valued import log_of
 
 from clickbandit import CascadeModel
-from clickbandit.live.algorithm import Algorithms
+from clickbandit.policies.base import parse_policy
 
 
 def test_the_tables_are_of_what_was_measured():
@@ -23,6 +23,7 @@ def test_the_tables_are_of_what_was_measured():
         ({"holds": 0.93}, False),
         ({"holds": 0.9}, True),
         ({"holds": 0.9, "intervals": 100}, False),
+        ({"holds": 0.9, "intervals": 1000, "logs": 100}, False),
         ({"holds": None}, False),
         ({"false alarms": 0.06}, False),
         ({"false alarms": 0.07}, True),
@@ -36,7 +37,16 @@ def test_what_is_less_than_promised(row, wrong):
 
 def test_a_log_of_lists_to_value():
     """As `value` reads them: random lists of five out of six, with how probable they are."""
-    log = log_of(Algorithms().add("random"), CascadeModel([0.5] * 6), seed=1, lists=2)
+    log = log_of(parse_policy("random"), CascadeModel([0.5] * 6), seed=1, lists=2)
     assert [len(set(one)) for one in log.lists] == [5, 5]
     assert log.propensities == pytest.approx(1 / 6)
     assert log.prefixes[1] == pytest.approx([1 / 6, 1 / 30, 1 / 120, 1 / 360, 1 / 720])
+
+
+def test_a_log_of_estimated_propensities():
+    """CTS knows nothing at first, so all lists are as probable; what is drawn changes nothing that is shown."""
+    policy, users = parse_policy("cts"), CascadeModel([0.5] * 6)
+    log = log_of(policy, users, seed=1, lists=3, draws=2000)
+    assert log.propensities[0] == pytest.approx(1 / 6, abs=0.04)
+    assert log.prefixes[0, :2] == pytest.approx([1 / 6, 1 / 30], abs=0.02)
+    assert log.lists == log_of(policy, users, seed=1, lists=3, draws=1).lists

@@ -1,6 +1,7 @@
 """What given lists, one for each query, would have earned."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from clickbandit.compiling.kernel import FloatArray
+from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
 from clickbandit.intervals import watched_means, watched_sum
@@ -117,10 +118,34 @@ def _valued(decisions: Decisions, lists: Mapping[str, Sequence[str]], model: str
             f"these lists cannot be valued from this log: it has {len(rows)} lists for their queries, and "
             f"{LEAST_EFFECTIVE:,.0f} are needed"
         )
+    estimates = estimate(decisions, lists, rows, model)
+    if all(one.refused for one in estimates):
+        raise InputError(f"these lists cannot be valued from this log: {estimates[0].refused}")
+    clicks = decisions.earned[rows]
+    ones = np.ones_like(clicks)
+    ahead = _predictions(decisions, lists, rows, model, clicks.shape[1])
+    predicted = [
+        times * (ahead[query][0] - ahead[query][length : length + 1].sum())
+        for (query, length), times in Counter(_strata(decisions, rows)).items()
+    ]
+    return Valuation(
+        shown=_estimate("shown", ANY, clicks, ones, weighted(clicks, ones)),
+        estimates=estimates,
+        model=model,
+        predicted=math.fsum(predicted) / len(rows),
+        lists=len(rows),
+        left_out=decisions.left_out + int((~used).sum()),
+        unit=decisions.unit,
+    )
+
+
+def estimate(
+    decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int], model: str
+) -> list[Estimate]:
+    """What each estimator says, of some of the log."""
     clicks = decisions.earned[rows]
     alike = _alike(decisions, lists, rows)
     slate, position, cascade = _ratios(decisions, alike, rows)
-    ones = np.ones_like(clicks)
     estimates = [
         _estimate(name, right_for, clicks, ratios, estimator(clicks, ratios))
         for ratios, right_for, names in (
@@ -137,25 +162,22 @@ def _valued(decisions: Decisions, lists: Mapping[str, Sequence[str]], model: str
         found = cascade_dr(clicks, cascade, rest, rest)
         estimates.append(_estimate("cascade-dr", CASCADE, clicks, cascade, found))
     down_to = np.logical_and.accumulate(alike, axis=1)
-    strata = [(decisions.queries[row], len(decisions.lists[row])) for row in rows]
+    numbers: dict[tuple[str, int], int] = {}
+    by_stratum = np.array([numbers.setdefault(one, len(numbers)) for one in _strata(decisions, rows)])
+    ends = np.bincount(by_stratum).cumsum()
+    members = np.split(np.argsort(by_stratum, kind="stable"), ends[:-1])
+    strata = [(own, length) for own, (_, length) in zip(members, numbers, strict=True)]
     estimates += [
         _where_shown("rm", ANY, strata, clicks.sum(axis=1, keepdims=True), down_to[:, -1:]),
         _where_shown("irm", BY_POSITION, strata, clicks, alike),
         _where_shown("rrm", CASCADE, strata, clicks, down_to),
     ]
-    if all(estimate.refused for estimate in estimates):
-        raise InputError(f"these lists cannot be valued from this log: {estimates[0].refused}")
-    ahead = _predictions(decisions, lists, rows, model, clicks.shape[1])
-    predicted = [ahead[query][0] - ahead[query][length : length + 1].sum() for query, length in strata]
-    return Valuation(
-        shown=_estimate("shown", ANY, clicks, ones, weighted(clicks, ones)),
-        estimates=estimates,
-        model=model,
-        predicted=float(np.mean(predicted)),
-        lists=len(rows),
-        left_out=decisions.left_out + int((~used).sum()),
-        unit=decisions.unit,
-    )
+    return estimates
+
+
+def _strata(decisions: Decisions, rows: Sequence[int]) -> list[tuple[str, int]]:
+    """By list: its query, and how many items it shows."""
+    return [(decisions.queries[row], len(decisions.lists[row])) for row in rows]
 
 
 def _check(decisions: Decisions, lists: Mapping[str, Sequence[str]]) -> None:
@@ -176,16 +198,16 @@ def _check(decisions: Decisions, lists: Mapping[str, Sequence[str]]) -> None:
 
 def _alike(decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int]) -> BoolArray:
     """By position: whether the item is the target's; beyond the end of a list it is."""
-    alike = np.ones((len(rows), decisions.clicks.shape[1]), bool)
-    for k, row in enumerate(rows):
-        shown, target = decisions.lists[row], lists[decisions.queries[row]]
+    width, known = decisions.clicks.shape[1], dict[tuple[str, tuple[str, ...]], list[bool]]()
+    for key in dict.fromkeys((decisions.queries[row], decisions.lists[row]) for row in rows):
+        (query, shown), target = key, lists[key[0]]
         if len(target) < len(shown):
             raise InputError(
-                f"a list must have as many items as were shown, {len(shown)}, found {len(target)} for query "
-                f"{decisions.queries[row]!r}"
+                f"a list must have as many items as were shown, {len(shown)}, found {len(target)} for query {query!r}"
             )
-        alike[k, : len(shown)] = [one == other for one, other in zip(shown, target, strict=False)]
-    return alike
+        same = [one == other for one, other in zip(shown, target, strict=False)]
+        known[key] = same + [True] * (width - len(shown))
+    return np.array([known[decisions.queries[row], decisions.lists[row]] for row in rows], bool)
 
 
 def _ratios(
@@ -200,22 +222,19 @@ def _ratios(
 
 
 def _where_shown(
-    name: str, right_for: str, strata: Sequence[tuple[str, int]], clicks: FloatArray, counted: BoolArray
+    name: str, right_for: str, strata: Sequence[tuple[IntArray, int]], clicks: FloatArray, counted: BoolArray
 ) -> Estimate:
     """The mean where the target's lists were shown, of each stratum by itself: right if users do not change.
 
-    A stratum is a query and how many of its items were shown: a short list says nothing of the positions below it. The
+    A stratum is the lists of a query that have so many items: a short list says nothing of the positions below it. The
     intervals of the Q strata are added up by their shares, so each has level 1 - 0.05 / Q: then all hold at once in
     95% of logs, however strata depend on one another and shares on clicks. That is so if clicks do not decide how many
     strata there are, and as far as the interval of one holds, which is asymptotic (`watched_means`).
     """
-    numbers: dict[tuple[str, int], int] = {}
-    by_stratum = np.array([numbers.setdefault(one, len(numbers)) for one in strata])
     value = low = high = spread = clicked = 0.0
-    for (_, length), number in numbers.items():
-        rows = by_stratum == number
+    for rows, length in strata:
         values, known = clicks[rows, :length], counted[rows, :length]
-        share, found = float(rows.mean()), watched_means(values, known, 1 - 0.05 / len(numbers))
+        share, found = len(rows) / len(clicks), watched_means(values, known, 1 - 0.05 / len(strata))
         value, low, high = value + share * found.mean, low + share * found.low, high + share * found.high
         least = int(known.sum(axis=0).min())
         spread += share**2 / least if least > 0 else math.inf
