@@ -113,6 +113,9 @@ def compile_logs() -> None:
         write_realistic_log(log, sessions=SESSIONS)
         counts = count_log(log, "yandex-relpred")
         evaluate([fit(counts, model) for model in model_names()], counts)
+        table = Path(scratch, "log.csv")
+        table.write_text("query,list,clicks\nq,a|b,0|1\n", encoding="utf-8")
+        count_log(table, "csv")
 
 
 def main() -> None:

@@ -103,8 +103,12 @@ def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pyte
 
 
 def test_a_log_that_is_given(run: Run, folder: Path) -> None:
-    generate_log(load_queries("queries.json"), folder / "a.tsv", model="PBM", sessions=500, positions=2)
-    log = ("reproduce", "--log", "a.tsv", "--format", "yandex-relpred", "--top-queries", 1, "--items", 3)
+    generate_log(
+        load_queries("queries.json"), folder / "a.tsv", model="PBM", sessions=500, positions=2, format="csv"
+    )
+    text = (folder / "a.tsv").read_text()
+    (folder / "a.tsv").write_text(text.replace("query", "term", 1))
+    log = ("reproduce", "--log", "a.tsv", "--columns", "query=term", "--top-queries", 1, "--items", 3)
     tiny = ("--positions", 2, "--policies", "random", "--steps", 500, "--runs", 1, "--out", "out")
     code, out, _ = run(*log, *tiny)
     assert code == 0
@@ -113,6 +117,7 @@ def test_a_log_that_is_given(run: Run, folder: Path) -> None:
     assert len(query.items) == 3
     manifest = json.loads(Path("out/manifest.json").read_text())
     assert manifest["settings"]["input"]["log"] == [f"a.tsv, {os.path.getsize('a.tsv')} bytes"]
+    assert manifest["settings"]["input"]["columns"] == "Columns(query='term')"
     with open("a.tsv", "a") as file:
         file.write("nonsense\n")
     code, _, err = run(*log, *tiny)
@@ -253,7 +258,8 @@ def test_bad_input_is_one_sentence(run: Run, arguments: list[str], sentence: str
     ("arguments", "sentence"),
     [
         (["report", "nowhere"], "nowhere holds no results: there is no manifest.json in it"),
-        (["reproduce", "--format", "csv"], "--format is that of a --log"),
+        (["reproduce", "--format", "csv"], "--columns and what goes with them are for a --log"),
+        (["reproduce", "--columns", "query=q"], "--columns and what goes with them are for a --log"),
         (["reproduce", "--log", "none.tsv"], "there is none at none.tsv"),
     ],
 )

@@ -279,6 +279,7 @@ def run(tmp_path_factory):
     short = [{**row, "clicks": row["clicks"][:1]} for row in log[:9]]
     pq.write_table(pa.Table.from_pylist(short, schema=schema()), folder / "short.parquet")
     (folder / "log.csv").write_text("query,list,clicks\n" + "q,A B,1 0\nq,B A,0 1\n" * 30)
+    (folder / "named.csv").write_text("term,list,clicks\n" + "q,A B,1 0\nq,B A,0 1\n" * 30)
     lists = {
         "good": {"q": ["A", "B"]},
         "unknown": {"q": ["A", "Z"]},
@@ -305,6 +306,8 @@ def test_the_command(run):
     assert "random would have earned 0." in run("log.parquet", "--policy", "random").output
     said = run("log.csv", "--lists", "good.json", "--click-log").output
     assert "what a fitted PBM says, and no measurement: the log has no propensities" in said
+    named = run("named.csv", "--lists", "good.json", "--click-log", "--columns", "query=term").output
+    assert named == said
 
 
 @pytest.mark.parametrize(
@@ -321,6 +324,7 @@ def test_the_command(run):
         ("log.parquet", ["--lists", "wrong.json"], "must have a list of items for each query"),
         ("log.parquet", ["--lists", "missing.json"], "cannot be read"),
         ("log.parquet", [], "expected either --lists or --policy, found neither"),
+        ("log.parquet", ["--lists", "good.json", "--columns", "query=q"], "give --click-log too"),
         ("log.csv", ["--policy", "random", "--click-log"], "cannot be run along a click log"),
         ("log.csv", ["--lists", "nowhere.json", "--click-log"], "found 'p', which it does not have"),
     ],

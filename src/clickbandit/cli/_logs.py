@@ -1,5 +1,6 @@
 """What the commands for click logs share: options that say how a log is read, and reading it."""
 
+import os
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from clickbandit.logs import Counts
     from clickbandit.logs.columns import Columns
+    from clickbandit.logs.reading import Reading
 
 FORMATS, WRITABLE = "{formats}", "{writable formats}"
 """What stands for the names of log formats in the help of an option."""
@@ -95,7 +97,7 @@ def count(
     cluster: str | None,
     columns: "Columns",
 ) -> "Counts":
-    """Count a log, show how far it is read, and warn if much was dropped."""
+    """Count a log, show how far it is read, and warn if much was dropped or nobody clicked."""
     from clickbandit.logs import count_log, files
     from clickbandit.progress import reading_bar
 
@@ -107,9 +109,14 @@ def count(
     }
     with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
         counts = count_log(log, format, memory_limit=memory, progress=advance, **options)
-    if counts.reading.dropped:
-        typer.secho(f"warning: {counts.reading.dropped}", fg=typer.colors.RED, err=True)
+    warn(counts.reading)
     return counts
+
+
+def warn(reading: "Reading") -> None:
+    """Say in red what whoever uses counts should know first."""
+    for text in reading.warnings:
+        typer.secho(f"warning: {text}", fg=None if os.environ.get("NO_COLOR") else typer.colors.RED, err=True)
 
 
 def columns_of(

@@ -10,13 +10,22 @@ import typer
 
 from clickbandit.cli import _experiments as options
 from clickbandit.cli._experiments import describe_units, maybe_counted, stoppable
-from clickbandit.cli._logs import Format, LogCommand
+from clickbandit.cli._logs import (
+    ColumnNames,
+    Format,
+    LogCommand,
+    OneRowPer,
+    PageSize,
+    SecondPages,
+    columns_of,
+)
 from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list
 from clickbandit.cli.simulate import print_data
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
     from clickbandit.experiments.plan import Plan
+    from clickbandit.logs.columns import Columns
     from clickbandit.queries import Query
 
 Steps = Annotated[
@@ -42,6 +51,10 @@ def reproduce(
         typer.Option(metavar="FILE", help="Click log, repeatable.", show_default="one that is generated"),
     ] = None,
     format: Format = None,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
     scale: Annotated[
         str, typer.Option(help="quick: a minute or so. paper: as in the paper, an hour on two cores.")
     ] = "quick",
@@ -105,8 +118,9 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
         raise InputError(
             "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
         )
-    if given["format"] and not given["log"]:
-        raise InputError("--format is that of a --log: give both or neither")
+    how_read = ("format", "columns", "one_row_per", "page_size")
+    if any(given[name] for name in how_read) and not given["log"]:
+        raise InputError("--format, --columns and what goes with them are for a --log: give both or neither")
     size = SCALES[given["scale"]]
     maybe_counted("--threads", given["threads"])
     conditions = Conditions(
@@ -120,6 +134,9 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
     learned = Learned(
         log=given["log"],
         format=given["format"],
+        columns=columns_of(
+            *(given[name] for name in ("columns", "one_row_per", "second_pages", "page_size"))
+        ),
         models=models,
         top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
         items=maybe_counted("--items", given["items"]) or 10,
@@ -146,6 +163,7 @@ class Learned(NamedTuple):
 
     log: list[str] | None
     format: str | None
+    columns: "Columns"
     models: list[str]
     top_queries: int
     items: int
@@ -165,6 +183,8 @@ class Learned(NamedTuple):
         if log:
             sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
             input = {"log": sizes, "format": format}
+            if repr(self.columns) != "Columns()":
+                input["columns"] = repr(self.columns)
         input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
         begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
         if known and begun and read_manifest(known)["settings"].get("input") == input:
@@ -176,7 +196,13 @@ class Learned(NamedTuple):
             log, format = [str(made)], "yandex-relpred"
         with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
             learned = learn_queries(
-                log, format, self.models, top_queries=self.top_queries, items=self.items, progress=advance
+                log,
+                format,
+                self.models,
+                top_queries=self.top_queries,
+                items=self.items,
+                columns=self.columns,
+                progress=advance,
             )
         return input, learned, made
 

@@ -2,15 +2,28 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clickbandit.cli._logs import (
+    ColumnNames,
+    Format,
+    LogCommand,
+    OneRowPer,
+    PageSize,
+    SecondPages,
+    columns_of,
+    count,
+)
 from clickbandit.cli._shared import Json, app
 from clickbandit.errors import InputError
 
+if TYPE_CHECKING:
+    from clickbandit.logs import Counts
 
-@app.command()
+
+@app.command(cls=LogCommand)
 def value(
     decisions: Annotated[
         list[str],
@@ -35,6 +48,11 @@ def value(
             "--click-log", help="The files have no propensities: say only what the click model says."
         ),
     ] = False,
+    format: Format = None,
+    columns: ColumnNames = None,
+    one_row_per: OneRowPer = None,
+    second_pages: SecondPages = "on",
+    page_size: PageSize = None,
     as_json: Json = False,
 ) -> None:
     """Estimate what other lists would have earned, from exported decisions.
@@ -50,8 +68,14 @@ def value(
     if click_log:
         if lists is None:
             raise InputError("a policy cannot be run along a click log: give --lists")
-        _print_prediction(decisions, _read_lists(lists), model, as_json)
+        names = columns_of(columns, one_row_per, second_pages, page_size)
+        counts = count(decisions, format, "2GiB", False, "query", None, names)
+        _print_prediction(counts, _read_lists(lists), model, as_json)
         return
+    if format or columns or one_row_per or page_size:
+        raise InputError(
+            "--format, --columns and what goes with them are for a click log: give --click-log too"
+        )
     log = read_decisions(*decisions)
     if policy is not None:
         found = replay(log, policy)
@@ -115,11 +139,11 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _print_prediction(files: list[str], lists: dict[str, list[str]], model: str, as_json: bool) -> None:
+def _print_prediction(counts: "Counts", lists: dict[str, list[str]], model: str, as_json: bool) -> None:
     """What a click model says that is fitted to a log without propensities."""
-    from clickbandit.logs import count_log, fit
+    from clickbandit.logs import fit
 
-    found = fit(count_log(files), model)
+    found = fit(counts, model)
     unknown = next((query for query in lists if query not in found.queries), None)
     if unknown is not None:
         raise InputError(

@@ -10,6 +10,7 @@ from clickbandit.experiments.discussion import QUICK as SMALL_DISCUSSION
 from clickbandit.experiments.discussion import Discussion
 from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.logs import choose_queries, count_log, fit
+from clickbandit.logs.columns import Columns
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method
 
@@ -56,10 +57,11 @@ def learn_queries(
     *,
     top_queries: int,
     items: int,
+    columns: Columns = Columns(),  # noqa: B008  (frozen)
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Query]:
     """The most frequent queries of a log with their most attractive items, and the click models learned from it."""
-    counts = count_log(log, format, progress=progress)
+    counts = count_log(log, format, columns=columns, progress=progress)
     fits = [fit(counts, model) for model in models]
     return choose_queries(counts, fits, top_queries=top_queries, items=items)
 

@@ -1,5 +1,7 @@
 """How the columns of somebody else's table are called, and what a row of it is."""
 
+import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -9,18 +11,20 @@ from clickbandit.errors import InputError
 RowKind = Literal["list", "result"]
 Pages = Literal["on", "apart"]
 NAMES = {
-    "impression": "impression impression_id search_id request_id serp_id query_id session_id session",
-    "query": "query search_term search_query user_query keyword keywords term q",
-    "item": "item item_id product_id product sku asin doc_id document_id object_id doc url",
+    "impression": "impression impressionid searchid requestid serpid sessionid session visitid visit queryid",
+    "query": "query searchterm searchquery userquery querytext searchtext keyword keywords term phrase q",
+    "item": "item itemid productid product sku asin docid documentid objectid resultid doc url",
     "position": "position rank pos ordinal slot place",
-    "click": "click clicked is_click is_clicked clicks n_clicks click_count clicked_at",
+    "click": "click clicked isclick isclicked wasclicked clicks nclicks clickcount clickedat clicktime",
 }
-"""What columns are often called, in a table with a row for each result."""
+"""What columns are often called, in a table with a row for each result; small letters and digits alone."""
 _LIST_NAMES = {
     "query": NAMES["query"],
-    "list": "list items results products shown hits item_ids product_ids",
+    "list": "list items results products shown hits itemids productids",
     "clicks": "clicks clicked click",
 }
+EXAMPLE = "--columns impression=session_id,query=search_term,item=product_id,position=rank,click=clicked"
+"""What to give where nothing can be guessed."""
 _OPTIONS = 3
 """How many of the fields below name no columns."""
 
@@ -42,11 +46,11 @@ class Columns:
     click: str | None = None
     """Yes or no, a number of clicks, or when it was."""
     page: str | None = None
-    """The number of the page of results, from 1, if positions begin anew on each."""
+    """The number of the page of results, from 1 or from 0, if positions begin anew on each."""
     row: str | None = None
-    """Of a grid, from 1, in the place of a position."""
+    """Of a grid, from 1 or from 0, in the place of a position."""
     column: str | None = None
-    """Of a grid, from 1."""
+    """Of a grid, from 1 or from 0."""
     list: str | None = None
     """All items of a list in one cell."""
     clicks: str | None = None
@@ -110,13 +114,17 @@ class Columns:
 
 
 def guess(columns: Collection[str]) -> str | None:
-    """What `--columns` should be for a table with these columns, if their names make it plain."""
-    theirs = {name.lower(): name for name in columns}
+    """What to give as `--columns` for a table with these columns, if their names make it plain.
+
+    >>> guess(["Session ID", "searchTerm", "sku", "rank", "is_clicked"])
+    "--columns 'impression=Session ID,query=searchTerm,item=sku,position=rank,click=is_clicked'"
+    """
+    theirs = {re.sub("[^a-z0-9]", "", name.lower()): name for name in reversed([*columns])}
     for names in (NAMES, _LIST_NAMES):
         found = {
             ours: next((theirs[name] for name in often.split() if name in theirs), None)
             for ours, often in names.items()
         }
         if all(found.values()) and len(set(found.values())) == len(found):
-            return ",".join(f"{ours}={name}" for ours, name in found.items())
+            return f"--columns {shlex.quote(','.join(f'{ours}={name}' for ours, name in found.items()))}"
     return None

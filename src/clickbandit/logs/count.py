@@ -96,20 +96,15 @@ def _count_files(
     """The counts of files, each with its format; those of files with nothing in them are empty."""
     tally = Tally(memory_limit)
     reading = Reading()
-    for path, kind in kinds.items():
-        if not log_format(kind).together:
-            reading += _read_file(path, kind, tally, options, progress)
-    for kind in dict.fromkeys(kind for kind in kinds.values() if log_format(kind).together):
-        paths = [path for path in kinds if kinds[path] == kind]
-        found = log_format(kind).read_together(paths, tally, options)
-        reading += found
-        if progress:
-            progress(sum(path.stat().st_size for path in paths), found.sessions)
+    for kind in dict.fromkeys(kinds.values()):
+        reading += _read_files(
+            [path for path in kinds if kinds[path] == kind], kind, tally, options, progress
+        )
     return counts_in(tally, reading)
 
 
-def _read_file(
-    path: Path, kind: str, tally: Tally, options: ReadOptions, progress: Progress | None
+def _read_files(
+    paths: Sequence[Path], kind: str, tally: Tally, options: ReadOptions, progress: Progress | None
 ) -> Reading:
     reported = [0, 0]
 
@@ -119,10 +114,9 @@ def _read_file(
         if progress and (n_bytes or n_sessions):
             progress(n_bytes, n_sessions)
 
-    reading = log_format(kind).read(path, tally, replace(options, progress=report))
-    report(path.stat().st_size - reported[0], reading.sessions - reported[1])
-    if not reading.sessions and not reading.odd[_NO_SESSION]:  # saved counts may have it already
-        reading.note(_NO_SESSION, 1)
+    reading = log_format(kind).read_together(paths, tally, replace(options, progress=report))
+    size = sum(path.stat().st_size for path in paths)
+    report(size - reported[0], reading.sessions - reported[1])
     return reading
 
 

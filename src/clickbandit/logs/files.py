@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ PARQUET = b"PAR1"
 """How a Parquet file begins."""
 MAX_LINE = 1 << 24
 """A longer line is none of a log."""
+Made = TypeVar("Made")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -41,6 +42,16 @@ class Block:
     """The last line had no line end."""
     truncated: bool = False
     """The file's compressed data ended early: this is all that could be read."""
+
+
+class Piece(NamedTuple):
+    """Some bytes of a file."""
+
+    data: bytes
+    bytes_read: int
+    """How far into the file on disk they end."""
+    truncated: bool = False
+    """The file's compressed data ended early."""
 
 
 def find(paths: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -71,44 +82,50 @@ def compression(path: Path) -> str:
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
     """The first unpacked bytes of a file."""
-    packing = compression(path)
-    with path.open("rb") as file:
-        try:
-            return next((data for data, _ in _unpacked(file, packing, size)), b"")[:size]
-        except EOFError:
-            return b""
+    return next((piece.data for piece in pieces(path, size)), b"")[:size]
 
 
 def blocks(path: Path) -> Iterator[Block]:
     """A file's lines, unpacked, a block at a time; the next one is read while the last is counted."""
-    made = _blocks(path, BLOCK)
+    return ahead(_blocks(path))
+
+
+def ahead(made: Iterator[Made]) -> Iterator[Made]:
+    """What an iterator makes, which makes the next while the last is used."""
     with ThreadPoolExecutor(1) as thread:
-        ahead = thread.submit(next, made, None)
-        while (block := ahead.result()) is not None:
-            ahead = thread.submit(next, made, None)
-            yield block
+        coming = thread.submit(next, made, None)
+        while (one := coming.result()) is not None:
+            coming = thread.submit(next, made, None)
+            yield one
 
 
-def _blocks(path: Path, size: int) -> Iterator[Block]:
-    n, rest, at = 1, b"", 0
-    with path.open("rb") as file:
-        unpacked = _unpacked(file, compression(path), size)
-        try:
-            for data, at in unpacked:
-                data = rest + (data.removeprefix(codecs.BOM_UTF8) if n == 1 and not rest else data)
-                cut = data.rfind(b"\n") + 1
-                rest = data[cut:]
-                if len(rest) > MAX_LINE:
-                    raise InputError(f"{path} is not a log: a line is longer than {MAX_LINE >> 20} MiB")
-                if cut:
-                    yield (block := _block(data[:cut], n, at))
-                    n += block.lines.num_rows
-            truncated = False
-        except EOFError:
-            truncated = True
+def _blocks(path: Path) -> Iterator[Block]:
+    n, rest, at, truncated = 1, b"", 0, False
+    for piece in pieces(path):
+        at, truncated = piece.bytes_read, piece.truncated
+        data = rest + piece.data
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if len(rest) > MAX_LINE:
+            raise InputError(f"{path} is not a log: a line is longer than {MAX_LINE >> 20} MiB")
+        if cut:
+            yield (block := _block(data[:cut], n, at))
+            n += block.lines.num_rows
     if rest or truncated:
         block = _block(rest and rest + b"\n", n, at)
         yield replace(block, unended=bool(rest), truncated=truncated)
+
+
+def pieces(path: Path, size: int | None = None) -> Iterator[Piece]:
+    """A file's bytes, unpacked, about so many at a time, without the mark that they are UTF-8."""
+    at, mark = 0, codecs.BOM_UTF8
+    with path.open("rb") as file:
+        try:
+            for data, at in _unpacked(file, compression(path), size or BLOCK):
+                yield Piece(data.removeprefix(mark), at)
+                mark = b""
+        except EOFError:
+            yield Piece(b"", at, truncated=True)
 
 
 def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, int]]:
@@ -173,7 +190,7 @@ def _block(data: bytes, first: int, at: int) -> Block:
             data.decode()
         except UnicodeDecodeError:
             lines = data.split(b"\n")
-            undecodable = tuple(first + i for i, line in enumerate(lines) if not _is_utf8(line))
+            undecodable = tuple(first + i for i, line in enumerate(lines) if not is_utf8(line))
             data = data.decode(errors="replace").encode()
     text = np.frombuffer(bytearray(data), np.uint8)
     starts = np.zeros(data.count(b"\n") + 1, np.int64)
@@ -184,7 +201,8 @@ def _block(data: bytes, first: int, at: int) -> Block:
     return Block(pa.table({"n": numbers, "line": lines}), at, undecodable)
 
 
-def _is_utf8(line: bytes) -> bool:
+def is_utf8(line: bytes) -> bool:
+    """Whether bytes are a text."""
     try:
         line.decode()
     except UnicodeDecodeError:

@@ -104,6 +104,16 @@ class Reading:
         examples = "".join(f"\n  {line}" for line in self.malformed[:3])
         return f"{' and '.join(parts)} were dropped{': for example' if examples else ''}{examples}"
 
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever uses the counts should know first: that much was dropped, or that nobody clicked."""
+        found = [self.dropped] if self.dropped else []
+        if self.sessions and not self.clicks:
+            found.append(
+                f"no click was found in {self.sessions:,} sessions: is the column of clicks the right one (--columns)?"
+            )
+        return found
+
     def __add__(self, other: "Reading") -> "Reading":
         return Reading(
             self.sessions + other.sessions,
@@ -143,4 +153,5 @@ class Reading:
 
 
 def _short(text: str) -> str:
+    text = text.strip()
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

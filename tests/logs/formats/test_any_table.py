@@ -75,7 +75,7 @@ def test_names_that_make_it_plain_are_asked_about(tmp_path: Path) -> None:
         count_log(path)
     with pytest.raises(InputError, match=f"if these are they, give --columns {GUESS}"):
         count_log(pandas.DataFrame(ROWS, columns=NAMES))
-    assert guess(["Query", "items", "clicked"]) == "query=Query,list=items,clicks=clicked"
+    assert guess(["Query", "items", "clicked"]) == "--columns query=Query,list=items,clicks=clicked"
     assert guess(["name", "price"]) is None
 
 
@@ -88,7 +88,7 @@ def test_one_row_per_list_with_arrays_or_texts(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in rows[:1]) + "rubbish\n")
     counts = count_log(tmp_path / "log", columns=columns)
     assert lists_of(counts) == {("x", ("a", "b"), 0b10): 1}
-    assert counts.reading.causes == {"no query": 1}
+    assert counts.reading.causes == {"not a JSON object": 1}
     (tmp_path / "log").write_text(json.dumps(rows[1]) + "\n")
     assert lists_of(count_log(tmp_path / "log", columns=columns)) == {("x", ("a", "b"), 0): 1}
 

@@ -312,9 +312,9 @@ def test_lines_that_are_no_rows_are_explained(tmp_path: Path) -> None:
     counts = count_log(path)
     assert rows(counts) == [("q", "a b", "10", 1)]
     assert counts.reading.malformed == [
-        f"{path}:2: not as many fields as the header",
-        f"{path}:3: bytes that are not UTF-8",
-        f"{path}:5: quotes that do not close",
+        f"{path}:2: not as many fields as the header: q,a|b,0|1,more",
+        f"{path}:3: bytes that are not UTF-8: k\ufffdse, a|b, 0|1",
+        f'{path}:5: quotes that do not close: "open,a|b,0|1',
     ]
     with pytest.raises(InputError, match="log:2: malformed line: not as many fields as the header"):
         count_log(path, strict=True)
@@ -323,7 +323,7 @@ def test_lines_that_are_no_rows_are_explained(tmp_path: Path) -> None:
 def test_lines_that_are_no_rows_are_those_of_their_own_file(tmp_path: Path) -> None:
     bad = put(tmp_path, "query,list,clicks\nonly\nq,a|b,0|1\n", "bad")
     good = put(tmp_path, "query,list,clicks\nq,a|b,0|1\n", "good")
-    assert count_log([bad, good]).reading.malformed == [f"{bad}:2: not as many fields as the header"]
+    assert count_log([bad, good]).reading.malformed == [f"{bad}:2: not as many fields as the header: only"]
 
 
 def test_impressions_are_kept_up_to_what_is_not_known(tmp_path: Path) -> None:
@@ -375,6 +375,6 @@ def test_malformed_counts(tmp_path: Path) -> None:
         {"query": "q", "item": "a", "position": 1, "impressions": 2, "clicks": 1}
     ]
     assert counts.reading.odd == {"malformed lines": 6}
-    assert f"{path}: 1 rows with not as many fields as the header" in counts.reading.malformed
+    assert counts.reading.malformed[0] == f"{path}:3: not as many fields as the header: q,a,1"
     with pytest.raises(InputError, match="correct it"):
         count_log(path, "counts", strict=True)

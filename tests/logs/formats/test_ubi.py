@@ -78,9 +78,16 @@ def test_queries_and_events_apart(tmp_path: Path) -> None:
         count_log(tmp_path / "queries", cluster="tcp://nowhere:1")
 
 
-def test_lines_without_a_query_id_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(lines([*QUERIES, {"action_name": "click"}]) + "no JSON\n")
-    assert count_log(tmp_path / "log").reading.causes == {"no query_id": 2}
+def test_lines_that_are_none_are_counted_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("\ufeff" + lines([*QUERIES, {"action_name": "click"}]) + "no JSON\n")
+    reading = count_log(path).reading
+    assert reading.causes == {"no query_id": 1, "not a JSON object": 1}
+    assert reading.dropped == (
+        "2 of 5 lines (40.0%) were dropped: for example\n"
+        f'  {path}:4: no query_id: {{"action_name": "click"}}\n'
+        f"  {path}:5: not a JSON object: no JSON"
+    )
 
 
 def test_the_public_sample() -> None:

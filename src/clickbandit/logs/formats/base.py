@@ -7,6 +7,7 @@ registers its own by an entry point, in its `pyproject.toml`:
     their-log = "their_package.their_module:TheirLog"
 """
 
+import codecs
 import json
 import re
 from abc import ABC, abstractmethod
@@ -19,7 +20,8 @@ from typing import ClassVar, NamedTuple
 from clickbandit.errors import InputError
 from clickbandit.extras import pa, pq
 from clickbandit.logs import files, formats
-from clickbandit.logs.columns import Columns, guess
+from clickbandit.logs.columns import EXAMPLE, Columns, guess
+from clickbandit.logs.delimited import header_of
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.tally import Tally
 from clickbandit.registry import Registry
@@ -53,7 +55,7 @@ class Opening:
     @cached_property
     def lines(self) -> list[str]:
         """The first whole lines."""
-        lines = self.start.decode(errors="replace").splitlines()
+        lines = re.split(r"\r\n|\n|\r", self.start.decode(errors="replace"))
         return lines[:-1] or lines
 
     @cached_property
@@ -65,15 +67,18 @@ class Opening:
             return None
 
     @cached_property
-    def columns(self) -> list[str]:
-        """The names of the columns in lower case, if it is a table; of JSON lines, those of the first."""
+    def names(self) -> list[str]:
+        """The names of the columns, if it is a table; of JSON lines, those of the first."""
         if self.schema is not None:
-            return [name.lower() for name in self.schema.names]
-        if not self.lines:
-            return []
+            return list(self.schema.names)
         if self.is_json:
-            return [str(name).lower() for name in json.loads(self.lines[0])]
-        return split_header(self.lines[0])[0]
+            return list(map(str, json.loads(self.lines[0])))
+        return [name for name in header_of(self.start).names if name]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names of the columns in lower case."""
+        return [name.lower() for name in self.names]
 
     @cached_property
     def is_json(self) -> bool:
@@ -82,13 +87,6 @@ class Opening:
             return bool(self.lines) and isinstance(json.loads(self.lines[0]), dict)
         except (ValueError, RecursionError):
             return False
-
-
-def split_header(line: str) -> tuple[list[str], str]:
-    """The names in the header of a CSV file, and what is between them."""
-    delimiter = max(",;\t", key=line.count)
-    names = line.lstrip("\ufeff").strip().split(delimiter)
-    return [name.strip().strip('"').lower() for name in names], delimiter
 
 
 class Writer(NamedTuple):
@@ -114,7 +112,8 @@ class LogFormat(ABC):
     writer: ClassVar[Writer | None] = None
     """How logs are generated in this format, if they can be."""
     together: ClassVar[bool] = False
-    """Whether the files of a log say only together what was shown and clicked: then `read_together` reads them."""
+    """Whether the files of a log say only together what was shown and clicked: then none is counted by itself on a
+    cluster."""
 
     @abstractmethod
     def recognise(self, opening: Opening) -> bool:
@@ -125,8 +124,16 @@ class LogFormat(ABC):
         """Count a file into `tally`, and say what was read and what was left out."""
 
     def read_together(self, paths: Sequence[Path], tally: Tally, options: ReadOptions) -> Reading:
-        """As `read`, for all files at once."""
-        return sum((self.read(path, tally, options) for path in paths), Reading())
+        """As `read`, for all files of a log."""
+        reading = Reading()
+        for path in paths:
+            found = self.read(path, tally, options)
+            if (
+                not found.sessions and not found.odd["files without a session"]
+            ):  # saved counts may have it already
+                found.note("files without a session", 1)
+            reading += found
+        return reading
 
 
 registered: Registry[LogFormat] = Registry(
@@ -157,9 +164,13 @@ def format_of(path: Path, name: str | None = None, columns: Columns = Columns())
     are named it is a table.
     """
     opening = Opening(path)
-    if columns.given and name is None:
-        return "parquet" if opening.schema is not None else "jsonl" if opening.is_json else "csv"
-    if name is not None and (columns.given or log_format(name).recognise(opening)):
+    if opening.start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path} is UTF-16: save it as UTF-8")
+    is_table = bool(columns.given or columns.one_row_per)
+    if is_table and name is None:
+        is_parquet = opening.start.startswith(files.PARQUET)
+        return "parquet" if is_parquet else "jsonl" if opening.is_json else "csv"
+    if name is not None and (is_table or log_format(name).recognise(opening)):
         return name
     likely = [other for other in format_names() if other != name and log_format(other).recognise(opening)]
     if name is not None and likely:
@@ -167,11 +178,24 @@ def format_of(path: Path, name: str | None = None, columns: Columns = Columns())
             f"{path} is not {name}: it looks like {likely[0]}, so read it with --format {likely[0]}"
         )
     if name is None and len(likely) != 1:
-        guessed = None if likely else guess(opening.columns)
-        if guessed:
-            raise InputError(
-                f"{path} looks like a log with columns of other names: if these are they, give --columns {guessed}"
-            )
-        found, known = (" and ".join(likely), likely) if likely else ("no log format", format_names())
-        raise InputError(f"{path} looks like {found}: choose one with --format ({', '.join(known)})")
+        raise InputError(_unrecognised(opening, likely))
     return name or likely[0]
+
+
+def _unrecognised(opening: Opening, likely: Sequence[str]) -> str:
+    """What to do about a file that looks like several formats, or like none."""
+    guessed = guess(opening.names)
+    if likely:
+        return f"{opening.path} looks like {' and '.join(likely)}: choose one with --format ({', '.join(likely)})"
+    if guessed:
+        return (
+            f"{opening.path} looks like a log with columns of other names: if these are they, give {guessed}"
+        )
+    text = f"{opening.path} looks like no log format: choose one with --format ({', '.join(format_names())})"
+    names = ", ".join(opening.names[:12])
+    is_table = len(opening.names) > 2 and names.isprintable()
+    return text + (
+        f", or if it is a table say which columns are which, as in {EXAMPLE}; found {names}"
+        if is_table
+        else ""
+    )

@@ -24,4 +24,7 @@ class CSVFormat(LogFormat):
         return opening.schema is None and not opening.is_json and is_log(opening)
 
     def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
-        return read_log(csv_table(path, tally.database), tally, options)
+        return self.read_together([path], tally, options)
+
+    def read_together(self, paths: Sequence[Path], tally: Tally, options: ReadOptions) -> Reading:
+        return read_log([csv_table(path) for path in paths], tally, options)

@@ -1,5 +1,6 @@
 """JSON lines with the names of CSV: a row for each list, or a row for each result shown."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
@@ -16,4 +17,7 @@ class JSONLinesFormat(LogFormat):
         return opening.is_json and is_log(opening)
 
     def read(self, path: Path, tally: Tally, options: ReadOptions) -> Reading:
-        return read_log(json_table(path, tally.database), tally, options)
+        return self.read_together([path], tally, options)
+
+    def read_together(self, paths: Sequence[Path], tally: Tally, options: ReadOptions) -> Reading:
+        return read_log([json_table(path) for path in paths], tally, options)

@@ -5,48 +5,58 @@ or else the events `impression` with their `position.ordinal`; what was clicked,
 by `object_id`. Queries and events may be in one file or in several, which are read together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clickbandit.logs import files
 from clickbandit.logs.columns import Columns
 from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
 from clickbandit.logs.reading import Reading
-from clickbandit.logs.results import read_results
-from clickbandit.logs.table import describe, parquet_table, quoted
+from clickbandit.logs.results import count_results, settle, start_results
+from clickbandit.logs.rows import note_problems, take
+from clickbandit.logs.table import LogTable, Part, json_field, json_parts, parquet_table
 from clickbandit.logs.tally import Database, Tally
 
 _FIELDS = ("action_name", "query_id", "user_query", "query_response_hit_ids", "event_attributes")
 _BULK = ("index", "create")
 """What stands between the lines of a bulk export."""
-_TAKE = """
-    INSERT INTO ubi SELECT
-        json_extract_string(action_name, '$'), json_extract_string(query_id, '$'), json_extract_string(user_query, '$'),
-        json_extract_string(query_response_hit_ids, '$[*]'),
-        json_extract_string(event_attributes, '$.object.object_id'),
-        json_extract_string(event_attributes, '$.position.ordinal')
-    FROM {source} WHERE {rows}
+_START = """
+    CREATE OR REPLACE TEMP TABLE ubi (
+        file INTEGER, n BIGINT, problem VARCHAR, raw VARCHAR, action VARCHAR, query_id VARCHAR, user_query VARCHAR,
+        hits VARCHAR[], item VARCHAR, ordinal VARCHAR);
+    CREATE OR REPLACE TEMP VIEW checked AS SELECT file, n, problem, 1 AS times, raw FROM ubi;
+"""
+_INSERT = """
+    INSERT INTO ubi
+    SELECT {file}, n, problem, CASE WHEN problem IS NOT NULL THEN raw END, action, id, user_query, hits, item, ordinal
+    FROM (SELECT *, CASE WHEN malformed IS NOT NULL THEN malformed WHEN id IS NULL THEN 'no query_id' END AS problem
+          FROM (SELECT n, malformed, raw, json_extract_string(action_name, '$') AS action,
+                       json_extract_string(query_id, '$') AS id, json_extract_string(user_query, '$') AS user_query,
+                       json_extract_string(query_response_hit_ids, '$[*]') AS hits,
+                       json_extract_string(event_attributes, '$.object.object_id') AS item,
+                       json_extract_string(event_attributes, '$.position.ordinal') AS ordinal
+                FROM {{rows}}))
 """
 _FIND = """
     CREATE OR REPLACE TEMP TABLE ubi_shown AS
-    WITH hit AS (SELECT query_id, arg_max(hits, len(hits)) AS hits FROM ubi
-                 WHERE action IS NULL AND len(hits) > 0 GROUP BY query_id),
+    WITH hit AS (SELECT query_id, arg_max(hits, len(hits)) AS hits, min(file) AS file, min(n) AS n FROM ubi
+                 WHERE problem IS NULL AND action IS NULL AND len(hits) > 0 GROUP BY query_id),
          zero AS (SELECT count(*) FILTER (ordinal = '0') * 2
                          >= greatest(count(*) FILTER (ordinal = '1'), 1) AS from_zero
                   FROM ubi WHERE action = 'impression')
-    SELECT query_id, unnest(hits) AS item, generate_subscripts(hits, 1)::VARCHAR AS position FROM hit
+    SELECT file, n, query_id, unnest(hits) AS item, generate_subscripts(hits, 1)::VARCHAR AS position FROM hit
     UNION ALL
-    SELECT query_id, item, CASE WHEN from_zero THEN coalesce((try_cast(ordinal AS BIGINT) + 1)::VARCHAR, ordinal)
-                                ELSE ordinal END
-    FROM ubi, zero WHERE action = 'impression' AND query_id NOT IN (SELECT query_id FROM hit);
+    SELECT file, n, query_id, item,
+           CASE WHEN from_zero THEN coalesce((try_cast(ordinal AS BIGINT) + 1)::VARCHAR, ordinal) ELSE ordinal END
+    FROM ubi, zero WHERE problem IS NULL AND action = 'impression' AND query_id NOT IN (SELECT query_id FROM hit);
     CREATE OR REPLACE TEMP TABLE ubi_clicks AS
-    SELECT DISTINCT query_id, item FROM ubi WHERE action IN ('click', 'click_through') AND item IS NOT NULL;
-    CREATE OR REPLACE TEMP TABLE ubi_results AS
-    SELECT shown.query_id AS impression, text AS query, shown.item, shown.position,
+    SELECT DISTINCT query_id, item FROM ubi
+    WHERE problem IS NULL AND action IN ('click', 'click_through') AND item IS NOT NULL;
+    INSERT INTO results
+    SELECT file, n, NULL, said(query_id), said(text), said(item),
            (clicks.item IS NOT NULL
-            AND row_number() OVER (PARTITION BY shown.query_id, shown.item ORDER BY try_cast(position AS BIGINT)) = 1
-           )::INTEGER AS click
-    FROM ubi_shown AS shown LEFT JOIN ubi_clicks AS clicks USING (query_id, item)
+            AND row_number() OVER (PARTITION BY query_id, item ORDER BY try_cast(position AS BIGINT)) = 1)::TINYINT,
+           NULL, said(position), whole(position), NULL, NULL, NULL
+    FROM ubi_shown LEFT JOIN ubi_clicks AS clicks USING (query_id, item)
     LEFT JOIN (SELECT query_id, max(user_query) AS text FROM ubi GROUP BY query_id) AS texts USING (query_id);
 """
 
@@ -66,54 +76,66 @@ class UBIFormat(LogFormat):
         return self.read_together([path], tally, options)
 
     def read_together(self, paths: Sequence[Path], tally: Tally, options: ReadOptions) -> Reading:
-        database = tally.database
-        database.run("""
-            CREATE OR REPLACE TEMP TABLE ubi (
-                action VARCHAR, query_id VARCHAR, user_query VARCHAR, hits VARCHAR[], item VARCHAR, ordinal VARCHAR)
-        """)
-        reading = Reading()
-        for path in paths:
-            reading.lines += _take(path, database)
+        database, where = tally.database, list(map(str, paths))
+        database.run(_START)
+        tables = [_table(path, database) for path in paths]
+        reading = take(tables, _COLUMNS, lambda _, file: _INSERT.format(file=file), database, options)
+        note_problems(where, database, reading, options.strict)
+        start_results(database)
         database.run(_FIND)
-        where = ", ".join(map(str, paths))
-        found = read_results(describe("ubi_results", where, database), Columns(), tally, options.strict)
-        lost, others, nameless = (
+        lost, others = (
             database.value(f"SELECT count(*) FROM {rows}")
             for rows in (
                 "ubi_clicks ANTI JOIN ubi_shown USING (query_id, item)",
                 "ubi WHERE action NOT IN ('impression', 'click', 'click_through')",
-                "ubi WHERE query_id IS NULL",
             )
         )
-        found.lines = reading.lines
-        found.files = len(paths)
-        found.note("clicks on nothing shown", lost)
-        found.note("events of other kinds", others)
-        if nameless:
-            found.note_malformed(where, [], {"no query_id": nameless}, options.strict)
-        database.run("DROP TABLE ubi; DROP TABLE ubi_shown; DROP TABLE ubi_clicks; DROP TABLE ubi_results")
-        return found
+        settle(Columns(), database, reading)
+        lines = reading.lines
+        note_problems(where, database, reading, options.strict)
+        reading.lines = lines
+        count_results(tally, reading)
+        reading.note("clicks on nothing shown", lost)
+        reading.note("events of other kinds", others)
+        database.run("DROP TABLE ubi; DROP TABLE ubi_shown; DROP TABLE ubi_clicks")
+        return reading
 
 
-def _take(path: Path, database: Database) -> int:
-    """Add the queries and events of a file to `ubi`; how many these are."""
-    before = database.value("SELECT count(*) FROM ubi")
+_COLUMNS = ("raw", *_FIELDS)
+
+
+def _table(path: Path, database: Database) -> LogTable:
+    """Queries and events of a file: all columns as JSON, and the line itself as `raw`."""
     if Opening(path).schema is not None:
-        known = parquet_table(path, database)
-        fields = [
-            f"to_json({name}) AS {name}" if name in known.columns else f"NULL AS {name}" for name in _FIELDS
-        ]
-        attributes = "event_attributes"
-        if known.columns.get(attributes) == "VARCHAR":  # an object as a text
-            fields[-1] = f"{attributes}::JSON AS {attributes}"
-        source, rows = f"(SELECT {', '.join(fields)} FROM {known.sql})", "true"
-    else:
-        columns = ", ".join(f"'{name}': 'JSON'" for name in (*_FIELDS, *_BULK))
-        source = (
-            f"read_json({quoted(str(path))}, format = 'newline_delimited', ignore_errors = true, "
-            f"compression = '{files.compression(path)}', maximum_object_size = {files.MAX_LINE}, "
-            f"columns = {{{columns}}})"
+        return _parquet(path, database)
+
+    def parts(names: Sequence[str]) -> Iterator[Part]:
+        cells = ", ".join(
+            f"{'line' if name == 'raw' else json_field(name)} AS c{i}" for i, name in enumerate(names)
         )
-        rows = " AND ".join(f'"{name}" IS NULL' for name in _BULK)
-    database.run(_TAKE.format(source=source, rows=rows))
-    return int(database.value("SELECT count(*) FROM ubi") - before)
+        between = " AND ".join(f"{json_field(name)} IS NULL" for name in _BULK)
+        for part in json_parts(path, (*_FIELDS, *_BULK)):
+            yield part._replace(
+                sql=f"(SELECT n, malformed, {cells} FROM {part.sql} WHERE malformed IS NOT NULL OR ({between}))"
+            )
+
+    return LogTable(str(path), dict.fromkeys(_COLUMNS, "JSON"), parts)
+
+
+def _parquet(path: Path, database: Database) -> LogTable:
+    known = parquet_table(path, database)
+    there = [name for name in _FIELDS if name in known.columns]
+
+    def cell(name: str) -> str:
+        if name not in there:
+            return "NULL"
+        given = f"c{there.index(name)}"
+        is_object = name == "event_attributes" and known.columns[name] == "VARCHAR"  # an object as a text
+        return f"{given}::JSON" if is_object else f"to_json({given})"
+
+    def parts(names: Sequence[str]) -> Iterator[Part]:
+        cells = ", ".join(f"{cell(name)} AS c{i}" for i, name in enumerate(names))
+        for part in known.parts(there):
+            yield part._replace(sql=f"(SELECT n, malformed, {cells} FROM {part.sql})")
+
+    return LogTable(str(path), dict.fromkeys(_COLUMNS, "JSON"), parts)
