@@ -21,12 +21,14 @@ class LogCommand(TyperCommand):
     """A command whose help names log formats, which are looked up only when the help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        for option in self.params:
-            text = getattr(option, "help", None) or ""
-            if FORMATS in text or WRITABLE in text:
-                text = text.replace(FORMATS, ", ".join(_formats()))
-                option.help = text.replace(WRITABLE, ", ".join(_writable()) if WRITABLE in text else "")  # type: ignore[attr-defined]
+        asked: dict[Any, str] = {option: getattr(option, "help", None) or "" for option in self.params}
+        asked = {option: text for option, text in asked.items() if FORMATS in text or WRITABLE in text}
+        for option, text in asked.items():
+            text = text.replace(FORMATS, ", ".join(_formats()))
+            option.help = text.replace(WRITABLE, ", ".join(_writable()) if WRITABLE in text else "")
         super().format_help(ctx, formatter)
+        for option, text in asked.items():  # another package may bring a format until help is shown again
+            option.help = text
 
 
 def _formats() -> list[str]:
