@@ -32,8 +32,8 @@ def fill(rng, n, p, out):
     ],
 )
 def test_how_many_of_n_trials_succeed(n, p):
-    """A million draws against the binomial law, cell by cell."""
-    drawn = np.zeros(10**6, np.int64)
+    """Millions of draws against the binomial law, cell by cell."""
+    drawn = np.zeros(3 * 10**6, np.int64)
     fill(np.random.default_rng(1), n, p, drawn)
     low, high = stats.binom.ppf([1e-6, 1 - 1e-6], n, p).astype(int)
     width = max(1, (high - low) // 400)

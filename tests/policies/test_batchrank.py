@@ -321,7 +321,7 @@ def test_the_display_is_uniform(n_items: int, n_positions: int) -> None:
     world = World(PRINTED, [0.5] * n_items, n_positions, seed=5, horizon=10**9)
     world.state.observations[0] = 10**9  # one endless stage
     seen: dict[frozenset[int], Counter[tuple[int, ...]]] = {}
-    for _ in range(10_000):
+    for _ in range(20_000):
         fresh = frozenset(world.state.items[: world.state.fresh[0]].tolist())
         world.rank()
         world.out.clear()
