@@ -1,11 +1,13 @@
 """Formats are found by their names and by what files look like, also those of other packages."""
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from clickbandit import cli
 from clickbandit.click_models.pbm import PositionBasedModel
@@ -55,7 +57,8 @@ def their_format(install: Callable[[str], None]) -> str:
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    """Runs a command; its exit code and all that it printed, in one line."""
+    """Runs a command; its exit code and all that it printed, in one line; help is made anew, as formats come and go."""
+    monkeypatch.setattr(typer.main, "get_command", inspect.unwrap(typer.main.get_command))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
 
