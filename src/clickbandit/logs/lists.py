@@ -8,7 +8,7 @@ from clickbandit.errors import InputError
 from clickbandit.logs.formats.base import ReadOptions
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.results import count_results, settle, start_results
-from clickbandit.logs.rows import Tables, add_found, note_problems, take
+from clickbandit.logs.rows import Tables, add_found, note_lines, note_problems, take
 from clickbandit.logs.table import LogTable
 from clickbandit.logs.tally import Tally
 
@@ -81,6 +81,7 @@ def read_lists(tables: Tables, tally: Tally, options: ReadOptions) -> Reading:
 
     database.run(_LISTS)
     reading = take(tables, _COLUMNS, insert, database, options)
+    note_lines(len(tables), database, reading)
     note_problems([table.where for table in tables], database, reading, options.strict)
     if has_ids or is_apart:
         database.run(_ONCE.format(all=str(has_pages or is_apart).lower()))

@@ -10,7 +10,7 @@ from clickbandit.logs.formats.base import Opening, ReadOptions
 from clickbandit.logs.lists import read_lists
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.results import read_results
-from clickbandit.logs.rows import Tables, note_problems, take
+from clickbandit.logs.rows import Tables, note_lines, note_problems, take
 from clickbandit.logs.saved import is_saved
 from clickbandit.logs.table import LogTable, frame_table
 from clickbandit.logs.tally import SESSIONS_BY_QUERY, Tally
@@ -109,6 +109,7 @@ def _read_counted(tables: Tables, tally: Tally, options: ReadOptions) -> Reading
     database.run(_COUNTED)
     reading = take(tables, COUNTED.columns, lambda table, file: _INSERT.format(file=file), database, options)
     database.run(_CHECKED)
+    note_lines(len(tables), database, reading)
     note_problems([table.where for table in tables], database, reading, options.strict)
     tally.add_items("checked WHERE problem IS NULL AND impressions > 0")
     by_query = SESSIONS_BY_QUERY.format(table="checked WHERE problem IS NULL")

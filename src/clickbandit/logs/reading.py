@@ -1,7 +1,7 @@
 """What was read from a log: how much was used, and what was left out or odd, each kind counted and explained."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,8 @@ class Reading:
     """The first malformed lines: file, number and what is wrong."""
     causes: Counter[str] = field(default_factory=Counter)
     """How many malformed lines have which problem."""
+    lost: list[str] = field(default_factory=list)
+    """Some of the lists that were dropped, and why; they are not kept with saved counts."""
 
     def note(self, oddity: str, times: int) -> None:
         """Count an oddity."""
@@ -89,19 +91,23 @@ class Reading:
         ]
         del self.malformed[MAX_EXAMPLES:]
 
+    def note_lost(self, lists: Iterable[str]) -> None:
+        """Keep examples of lists that were dropped."""
+        self.lost = [*self.lost, *map(_short, lists)][:MAX_EXAMPLES]
+
     @property
     def dropped(self) -> str | None:
         """A sentence if more than 1% of lines or of lists were dropped."""
         lost = sum(self.odd[name] for name in _LOST_LISTS)
         lines, n_lists = self.odd["malformed lines"], self.sessions + lost
-        parts = [
-            f"{times:,} of {total:,} {what} ({times / total:.1%})"
-            for times, total, what in ((lines, self.lines, "lines"), (lost, n_lists, "lists"))
-            if times > WORRYING * total
-        ]
+        parts, shown = [], []
+        for times, total, what in ((lines, self.lines, "lines"), (lost, n_lists, "lists")):
+            if times > WORRYING * total:
+                parts.append(f"{times:,} of {total:,} {what} ({times / total:.1%})")
+                shown += (self.malformed if what == "lines" else self.lost)[:3]
         if not parts:
             return None
-        examples = "".join(f"\n  {line}" for line in self.malformed[:3])
+        examples = "".join(f"\n  {line}" for line in shown)
         return f"{' and '.join(parts)} were dropped{': for example' if examples else ''}{examples}"
 
     @property
@@ -123,6 +129,7 @@ class Reading:
             self.odd + other.odd,
             (self.malformed + other.malformed)[:MAX_EXAMPLES],
             self.causes + other.causes,
+            (self.lost + other.lost)[:MAX_EXAMPLES],
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from clickbandit.click_models.base import MAX_POSITIONS
 from clickbandit.logs.columns import Columns
 from clickbandit.logs.formats.base import ReadOptions
-from clickbandit.logs.reading import Reading
-from clickbandit.logs.rows import Tables, add_found, note_problems, take
+from clickbandit.logs.reading import MAX_EXAMPLES, Reading
+from clickbandit.logs.rows import Tables, add_found, note_lines, note_problems, take
 from clickbandit.logs.table import LogTable
 from clickbandit.logs.tally import Database, Tally
 
@@ -74,13 +74,16 @@ _LISTS = f"""
                            THEN 1::UBIGINT << (place - 1) ELSE 0 END) AS bits
         FROM placed GROUP BY impression);
     CREATE OR REPLACE TEMP TABLE lists_of_results AS
-    SELECT query, other, items, bits, size = last AS whole, size AS top, 0 AS lost
-    FROM impressions ANTI JOIN messy USING (impression)
-    UNION ALL
-    SELECT query, other, items[:top],
-           CASE WHEN top < {MAX_POSITIONS} THEN bits & ((1::UBIGINT << coalesce(top, 0)::INTEGER) - 1) ELSE bits END,
-           top = last, coalesce(top, 0), last - coalesce(top, 0)
-    FROM mended;
+    SELECT CASE WHEN query = other AND top > 0 THEN NULL ELSE replace(impression, chr(31), '+') END AS lost,
+           * EXCLUDE impression
+    FROM (SELECT impression, query, other, items, bits, size = last AS whole, size AS top
+          FROM impressions ANTI JOIN messy USING (impression)
+          UNION ALL
+          SELECT impression, query, other, items[:top],
+                 CASE WHEN top < {MAX_POSITIONS} THEN bits & ((1::UBIGINT << coalesce(top, 0)::INTEGER) - 1)
+                      ELSE bits END,
+                 top = last, coalesce(top, 0)
+          FROM mended);
     CREATE OR REPLACE TEMP TABLE found AS
     SELECT query, items, bits, count(*) AS times FROM lists_of_results
     WHERE query = other AND top > 0 GROUP BY ALL;
@@ -103,6 +106,7 @@ def read_results(tables: Tables, tally: Tally, options: ReadOptions) -> Reading:
     start_results(tally.database)
     reading = take(tables, _COLUMNS, insert, tally.database, options)
     settle(options.columns, tally.database, reading)
+    note_lines(len(tables), tally.database, reading)
     note_problems([table.where for table in tables], tally.database, reading, options.strict)
     count_results(tally, reading)
     return reading
@@ -176,6 +180,13 @@ def count_results(tally: Tally, reading: Reading) -> None:
         ((copies, repeated),) = database.run("""
             SELECT coalesce(sum(rows - versions), 0), coalesce(sum(versions - 1), 0) FROM placed WHERE NOT differ
         """)
+        reading.note_lost(
+            f"impression {lost}: {'no query' if query is None else why if query == other else f'{query} and {other}'}"
+            for lost, query, other, why in database.run(f"""
+                SELECT lost, query, other, 'no first position' FROM lists_of_results
+                WHERE lost IS NOT NULL ORDER BY lost LIMIT {MAX_EXAMPLES}
+            """)
+        )
         add_found(tally, reading)
         reading.note("rows that are copies", int(copies))
         reading.note("rows that repeat a result", int(repeated))

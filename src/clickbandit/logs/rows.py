@@ -93,14 +93,18 @@ def note_problems(where: Sequence[str], database: Database, reading: Reading, st
     bad = database.run(f"""
         SELECT file, n, problem, raw FROM checked WHERE problem IS NOT NULL ORDER BY file, n LIMIT {MAX_EXAMPLES}
     """)
+    for file, problems in _by_file(bad):
+        reading.note_malformed(where[file], problems, {}, strict)
+    reading.note_malformed("", [], causes, strict)
+
+
+def note_lines(n_files: int, database: Database, reading: Reading) -> None:
+    """Count the lines of `checked`, and files of which none can be used."""
     ((lines, used),) = database.run("""
         SELECT coalesce(sum(times), 0)::BIGINT, count(DISTINCT file) FILTER (problem IS NULL) FROM checked
     """)
     reading.lines += lines
-    reading.note("files without a session", len(where) - used)
-    for file, problems in _by_file(bad):
-        reading.note_malformed(where[file], problems, {}, strict)
-    reading.note_malformed("", [], causes, strict)
+    reading.note("files without a session", n_files - used)
 
 
 def _by_file(bad: Sequence[tuple[int, int, str, str]]) -> Iterator[tuple[int, list[tuple[int, str, str]]]]:

@@ -47,16 +47,15 @@ def test_an_open_quote_costs_its_own_line(tmp_path: Path, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "row"),
+    ("header", "row", "end"),
     [
-        pytest.param("," + HEADER, "7,{}", id="pandas' index"),
-        pytest.param(HEADER + ",", "{},", id="a comma more"),
-        pytest.param(HEADER + ",", "{}", id="a comma more in the header alone"),
-        pytest.param(HEADER + ",other,other", "{},1,2", id="two columns of a name that are not needed"),
-        pytest.param('"Impression","query","position","item","click"', "{}", id="in quotes"),
+        pytest.param("," + HEADER, "7,{}", "\n", id="pandas' index"),
+        pytest.param(HEADER + ",", "{},", "\r\n", id="a comma more"),
+        pytest.param(HEADER + ",", "{}", "\r", id="a comma more in the header alone"),
+        pytest.param(HEADER + ",other,other", "{},1,2", "\n", id="two columns of a name that are not needed"),
+        pytest.param('"Impression","query","position","item","click"', "{}", "\r", id="in quotes"),
     ],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_whatever_is_not_needed_is_ignored(tmp_path: Path, header: str, row: str, end: str) -> None:
     assert lists_of(count_log(put(tmp_path, header, *(row.format(line) for line in LINES), end=end))) == LISTS
 
@@ -142,37 +141,49 @@ def test_a_guess_can_be_given_as_it_is(tmp_path: Path) -> None:
 # --- values -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("yes", "no"),
-    [
-        ("05/01/2024 12:00", ""),
-        ("01.05.2024 12:00:00", "NaT"),
-        ("5/1/2024 12:00 PM", "<NA>"),
-        ("01/May/2024:12:00:00 +0000", "\\N"),
-        ("Wed, 01 May 2024 12:00:00 GMT", ""),
-        ("May 1 2024 12:00", ""),
-        ("May 1, 2024", ""),
-        ("1-May-24", ""),
-        ("2024-05-01", "0000-00-00 00:00:00"),
-        ("12:00:00", "nat"),
-        ("0 days 00:00:03", ""),
-        ("1,0", "0,0"),
-        (pandas.Timedelta(3, "s"), None),
-        (pandas.Timestamp(2024, 5, 1), None),
-    ],
-)
-def test_what_is_plainly_a_time_is_a_click(yes: Any, no: Any) -> None:
-    rows = [[1, "q", k, "abc"[k - 1], yes if k == 2 else no] for k in (1, 2, 3)]
-    counts = count_log(pandas.DataFrame(rows, columns=HEADER.split(",")))
-    assert lists_of(counts) == {("q", "a b c", 0b010): 1}
-    assert counts.reading.odd == {}
+TIMES = [
+    *("05/01/2024 12:00", "01.05.2024 12:00:00", "5/1/2024 12:00 PM", "01/May/2024:12:00:00 +0000"),
+    *(
+        "Wed, 01 May 2024 12:00:00 GMT",
+        "May 1 2024 12:00",
+        "May 1, 2024",
+        "1-May-24",
+        "2024-05-01",
+        "12:00:00",
+    ),
+    *("2024-05-01T12:00:00.123Z", "1714556400", "0 days 00:00:03", "3 days"),
+]
+NOTHING = ["", "NaT", "<NA>", "\\N", "NaN", "0000-00-00 00:00:00"]
+CLICKED = {("q", "a b c", 0b010)}
 
 
-@pytest.mark.parametrize("cell", ["maybe", "clicked", "1.2.3.4.5", "sku-12"])
-def test_what_is_none_of_these_is_malformed(cell: str) -> None:
-    rows = [[1, "q", 1, "a", 0], [1, "q", 2, "b", cell]]
-    counts = count_log(pandas.DataFrame(rows, columns=HEADER.split(",")))
-    assert counts.reading.causes == {"a click that is neither yes nor no": 1}
+def counted(marks: list[tuple[Any, Any]]) -> Counts:
+    """A list for each pair, of which the second result has the first mark and others have the second."""
+    rows = [
+        [i, "q", k, "abc"[k - 1], yes if k == 2 else no]
+        for i, (yes, no) in enumerate(marks)
+        for k in (1, 2, 3)
+    ]
+    return count_log(pandas.DataFrame(rows, columns=HEADER.split(",")))
+
+
+def test_what_is_plainly_a_time_is_a_click() -> None:
+    kinds: list[list[tuple[Any, Any]]] = [
+        [(time, NOTHING[i % len(NOTHING)]) for i, time in enumerate(TIMES)],
+        [("1,0", "0,0")],
+        [(pandas.Timedelta(3, "s"), None)],
+    ]
+    for marks in kinds:
+        counts = counted(marks)
+        assert counts.reading.causes == {}
+        assert lists_of(counts) == dict.fromkeys(CLICKED, len(marks))
+
+
+def test_what_is_none_of_these_is_malformed() -> None:
+    cells = ["maybe", "clicked", "1.2.3.4.5", "sku-12"]
+    assert counted([(cell, "0") for cell in cells]).reading.causes == {
+        "a click that is neither yes nor no": len(cells)
+    }
 
 
 def test_cells_of_several_types_are_texts() -> None:
@@ -225,13 +236,15 @@ def test_rows_of_one_impression_that_differ_are_one_list(tmp_path: Path) -> None
     assert counts.reading.lines == 5
     assert counts.reading.odd["rows that repeat a result"] == 3
     assert counts.reading.odd["impressions of two queries"] == 1
+    assert counts.reading.dropped == (
+        "1 of 3 lists (33.3%) were dropped: for example\n  impression 3: q and r"
+    )
 
 
-@pytest.mark.parametrize("at_once", [5, 10_000_000])
-def test_several_files_are_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(results, "ROWS_AT_ONCE", at_once)
+def test_several_files_are_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = [put(tmp_path, HEADER, *lines, name=name) for name, lines in (("1", LINES[:8]), ("2", LINES[8:]))]
     assert lists_of(count_log(cut)) == LISTS
+    monkeypatch.setattr(results, "ROWS_AT_ONCE", 15)  # then it is done in several parts
     copy = put(tmp_path, HEADER, *LINES, "i9,q,2", name="3")
     counts = count_log([*cut, copy])
     assert lists_of(counts) == LISTS

@@ -74,6 +74,10 @@ def test_queries_and_events_apart(tmp_path: Path) -> None:
     counts = count_log([tmp_path / "events", tmp_path / "queries"])
     check(counts)
     assert counts.reading.files == 2
+    (tmp_path / "events").write_text(lines(EVENTS[:1]))  # clicks alone
+    assert count_log([tmp_path / "events", tmp_path / "queries"]).reading.odd == {
+        "lists with an item twice": 1
+    }
     with pytest.raises(InputError, match="files of ubi are read together"):
         count_log(tmp_path / "queries", cluster="tcp://nowhere:1")
 

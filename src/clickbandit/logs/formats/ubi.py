@@ -12,7 +12,7 @@ from clickbandit.logs.columns import Columns
 from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.results import count_results, settle, start_results
-from clickbandit.logs.rows import note_problems, take
+from clickbandit.logs.rows import note_lines, note_problems, take
 from clickbandit.logs.table import LogTable, Part, json_field, json_parts, parquet_table
 from clickbandit.logs.tally import Database, Tally
 
@@ -80,6 +80,7 @@ class UBIFormat(LogFormat):
         database.run(_START)
         tables = [_table(path, database) for path in paths]
         reading = take(tables, _COLUMNS, lambda _, file: _INSERT.format(file=file), database, options)
+        note_lines(len(paths), database, reading)
         note_problems(where, database, reading, options.strict)
         start_results(database)
         database.run(_FIND)
@@ -91,9 +92,7 @@ class UBIFormat(LogFormat):
             )
         )
         settle(Columns(), database, reading)
-        lines = reading.lines
         note_problems(where, database, reading, options.strict)
-        reading.lines = lines
         count_results(tally, reading)
         reading.note("clicks on nothing shown", lost)
         reading.note("events of other kinds", others)
