@@ -4,6 +4,11 @@ import re
 
 MAX_LINES = 100
 QUOTED = re.compile(r'"((?:[^"]|"")*+)"', re.DOTALL)
+WHY = {
+    "fields": "not as many fields as the header",
+    "open": "quotes that do not close",
+    "junk": "text after closing quotes",
+}
 Row = tuple[int, str | None, list[str]]
 """The number of its line, why it is no row, and its fields; or the line, if it is none."""
 
@@ -28,8 +33,7 @@ def rows_of(text: str, delimiter: str, n_fields: int, ends_in_cr: bool) -> list[
             rows.append((first + 2, None, cells[:n_fields]))
             i = last + 1
         else:
-            why = "not as many fields as the header" if kind == "fields" else "quotes that do not close"
-            rows.append((first + 2, why, [lines[first], *[""] * (n_fields - 1)]))
+            rows.append((first + 2, WHY[kind], [lines[first], *[""] * (n_fields - 1)]))
     return rows
 
 

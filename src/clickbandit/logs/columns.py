@@ -12,7 +12,7 @@ RowKind = Literal["list", "result"]
 Pages = Literal["on", "apart"]
 NAMES = {
     "impression": "impression impressionid searchid requestid serpid sessionid session visitid visit queryid",
-    "query": "query searchterm searchquery userquery querytext searchtext keyword keywords term phrase q",
+    "query": "query searchterm searchquery userquery querytext searchtext keyword keywords term phrase q queryid",
     "item": "item itemid productid product sku asin docid documentid objectid resultid doc url",
     "position": "position rank pos ordinal slot place",
     "click": "click clicked isclick isclicked wasclicked clicks nclicks clickcount clickedat clicktime",

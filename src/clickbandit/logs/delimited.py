@@ -32,7 +32,7 @@ CAUSES = {
     STRAY: None,
     FIELDS: "not as many fields as the header",
     OPEN: "quotes that do not close",
-    JUNK: "quotes that do not close",
+    JUNK: "text after closing quotes",
     UNDECODABLE: "bytes that are not UTF-8",
 }
 N_ROWS, N_READ, LINE = range(3)

@@ -47,7 +47,8 @@ _MACROS = rf"""
              WHEN starts_with(mark, '0000-00-00') THEN -1
              WHEN regexp_full_match(mark, '{_TIME}') THEN 1 END;
     CREATE OR REPLACE TEMP MACRO click_of(mark) AS
-        CASE WHEN mark = '0' THEN 0 WHEN mark = '1' THEN 1 ELSE odd_click(lower(trim(mark))) END;
+        CASE WHEN mark IN ('0', '0.0') THEN 0 WHEN mark IN ('1', '1.0') THEN 1
+             ELSE odd_click(lower(trim(mark))) END;
     CREATE OR REPLACE TEMP MACRO whole(cell) AS
         coalesce(CASE WHEN regexp_full_match(cell, '[0-9]{{1,6}}') THEN cell::INTEGER END,
                  CASE WHEN abs(number_of(cell)) < 1e6 AND number_of(cell) = floor(number_of(cell))

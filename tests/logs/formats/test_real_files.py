@@ -119,7 +119,8 @@ def test_columns_that_are_not_named_have_our_names(tmp_path: Path) -> None:
         ),
         ("Session ID,Search Term,Product-ID,Rank,Clicked", "'impression=Session ID,query=Search Term,"),
         ("visit,query,sku,rank,clicks", "impression=visit,query=query,item=sku,position=rank,click=clicks"),
-        ("session_id,query_id,query,item,rank,click", "impression=session_id,query=query"),
+        ("session_id,query_id,query,item,rank,click", "impression=session_id,query=query,"),
+        ("session_id,query_id,doc_id,rank,click", "impression=session_id,query=query_id,item=doc_id"),
         ("who,what,where,when", "as in --columns impression=session_id,query=search_term"),
     ],
 )
