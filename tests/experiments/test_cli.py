@@ -110,9 +110,12 @@ def test_a_log_that_is_given(run: Run, folder: Path) -> None:
     (folder / "a.tsv").write_text(text.replace("query", "term", 1))
     log = ("reproduce", "--log", "a.tsv", "--columns", "query=term", "--top-queries", 1, "--items", 3)
     tiny = ("--positions", 2, "--policies", "random", "--steps", 500, "--runs", 1, "--out", "out")
-    code, out, _ = run(*log, *tiny)
+    with open("a.tsv", "a") as file:
+        file.write("nonsense\n" * 10)
+    code, out, err = run(*log, *tiny)
     assert code == 0
     assert "random" in out
+    assert "warning: 10 of 510 lines (2.0%) were dropped: for example" in err
     (query,) = load_queries("out/queries.json")
     assert len(query.items) == 3
     manifest = json.loads(Path("out/manifest.json").read_text())

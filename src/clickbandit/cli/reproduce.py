@@ -18,6 +18,7 @@ from clickbandit.cli._logs import (
     PageSize,
     SecondPages,
     columns_of,
+    count,
 )
 from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list
 from clickbandit.cli.simulate import print_data
@@ -175,7 +176,7 @@ class Learned(NamedTuple):
         from clickbandit.experiments.paper import SESSIONS, learn_queries
         from clickbandit.experiments.results import QUERIES
         from clickbandit.logs import files, write_realistic_log
-        from clickbandit.progress import progress_bar, reading_bar
+        from clickbandit.progress import progress_bar
         from clickbandit.queries import load_queries
 
         log, format, made = self.log, self.format, None
@@ -194,16 +195,8 @@ class Learned(NamedTuple):
             with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
                 write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
             log, format = [str(made)], "yandex-relpred"
-        with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-            learned = learn_queries(
-                log,
-                format,
-                self.models,
-                top_queries=self.top_queries,
-                items=self.items,
-                columns=self.columns,
-                progress=advance,
-            )
+        counts = count(log, format, "2GiB", False, "query", None, self.columns)
+        learned = learn_queries(counts, self.models, top_queries=self.top_queries, items=self.items)
         return input, learned, made
 
 

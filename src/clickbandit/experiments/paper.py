@@ -1,16 +1,14 @@
 """The paper's experiments (section 6) as data: how large they are, on which queries, with which policies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os import PathLike
 from typing import Any
 
 from clickbandit.experiments.discussion import PAPER as LARGE_DISCUSSION
 from clickbandit.experiments.discussion import QUICK as SMALL_DISCUSSION
 from clickbandit.experiments.discussion import Discussion
 from clickbandit.experiments.plan import Conditions, Plan, grid
-from clickbandit.logs import choose_queries, count_log, fit
-from clickbandit.logs.columns import Columns
+from clickbandit.logs import Counts, choose_queries, fit
 from clickbandit.queries import Query
 from clickbandit.simulation.run import Method
 
@@ -50,18 +48,8 @@ SCALES = {
 """The paper's own, and one that takes a minute or so and shows what can be shown in that time."""
 
 
-def learn_queries(
-    log: str | PathLike[str] | Sequence[str | PathLike[str]],
-    format: str | None,
-    models: Sequence[str],
-    *,
-    top_queries: int,
-    items: int,
-    columns: Columns = Columns(),  # noqa: B008  (frozen)
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Query]:
+def learn_queries(counts: Counts, models: Sequence[str], *, top_queries: int, items: int) -> list[Query]:
     """The most frequent queries of a log with their most attractive items, and the click models learned from it."""
-    counts = count_log(log, format, columns=columns, progress=progress)
     fits = [fit(counts, model) for model in models]
     return choose_queries(counts, fits, top_queries=top_queries, items=items)
 
