@@ -154,7 +154,8 @@ class Reading:
         parts += [
             f"{self.odd[name]:,} {name} ({why})" for name, why in EXPLANATIONS.items() if self.odd[name]
         ]
-        parts += [f"  {times:,} {cause}" for cause, times in self.causes.most_common()]
+        by_number = sorted(self.causes.items(), key=lambda pair: (-pair[1], pair[0]))
+        parts += [f"  {times:,} {cause}" for cause, times in by_number]
         parts += [f"  {line}" for line in self.malformed]
         return "\n".join(parts)
 
