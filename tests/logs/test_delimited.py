@@ -7,20 +7,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.delimited import Row, rows_of
 
-from clickbandit.logs import files
+from clickbandit.logs import delimited, files
 from clickbandit.logs.delimited import header_of, read_rows
 
 PIECE = st.sampled_from(
-    ['"', '"', ",", ",", "a", "b,c", "\n", "\n", "\r\n", '""', "x,y,z\n", '"p""q",r,"s"\n', "é"]
+    [
+        '"',
+        '"',
+        ",",
+        ",",
+        "a",
+        "b,c",
+        "\n",
+        "\n",
+        "\r",
+        "\r\n",
+        '""',
+        "x,y,z\n",
+        '"p""q",r,"s"\n',
+        'a","c\n',
+        "é",
+    ]
 )
 
 
-def read(path: Path, block: int = files.BLOCK) -> list[Row]:
+def read(path: Path, block: int = files.BLOCK, max_rows: int = delimited.MAX_ROWS) -> list[Row]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
+        patch.setitem(files._PIECES, "none", lambda file: iter(lambda: file.read(block), b""))
+        patch.setattr(delimited, "MAX_ROWS", max_rows)
         header = header_of(files.head(path))
         found: list[Row] = []
         for part in read_rows(path, header, range(header.n_fields)):
+            assert part.rows.num_rows <= max_rows
             found += [
                 (row.pop("n"), row.pop("malformed"), list(row.values())) for row in part.rows.to_pylist()
             ]
@@ -28,15 +47,27 @@ def read(path: Path, block: int = files.BLOCK) -> list[Row]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(PIECE, max_size=40), st.booleans(), st.sampled_from([7, 40, 1 << 20]))
+@given(
+    st.lists(PIECE, max_size=40),
+    st.booleans(),
+    st.sampled_from([1, 7, 40, 1 << 20]),
+    st.sampled_from([1, 2, 1 << 20]),
+    st.sampled_from([3, 3, 9]),
+)
 def test_rows_are_cut_as_a_plain_reader_cuts_them(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[str], ends_in_cr: bool, block: int
+    tmp_path_factory: pytest.TempPathFactory,
+    pieces: list[str],
+    ends_in_cr: bool,
+    block: int,
+    max_rows: int,
+    n_fields: int,
 ) -> None:
     path, text = tmp_path_factory.getbasetemp() / "log.csv", "".join(pieces)
-    path.write_bytes(("one,two,three" + ("\r" if ends_in_cr else "\n") + text).encode())
+    header = ",".join("abcdefghi"[:n_fields])
+    path.write_bytes((header + ("\r" if ends_in_cr else "\n") + text).encode())
     if ends_in_cr and text.startswith("\n"):  # then the header ends in both
         return
-    assert read(path, block) == rows_of(text, ",", 3, ends_in_cr)
+    assert read(path, block, max_rows) == rows_of(text, ",", n_fields, ends_in_cr)
 
 
 def test_a_field_goes_on_over_lines_that_are_no_rows(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ Row = tuple[int, str | None, list[str]]
 
 def rows_of(text: str, delimiter: str, n_fields: int, ends_in_cr: bool) -> list[Row]:
     """The rows of a file without its header, whose first line is 2."""
-    lines = re.split(r"[\r\n]" if ends_in_cr else "\n", text)
+    lines, ends = (re.split(r"([\r\n])" if ends_in_cr else "(\n)", text)[i::2] for i in (0, 1))
     rows: list[Row] = []
     i = 0
     while i < len(lines):
@@ -28,7 +28,10 @@ def rows_of(text: str, delimiter: str, n_fields: int, ends_in_cr: bool) -> list[
             if fields_of(lines[last + 1], delimiter, n_fields, ends_in_cr)[0] == "whole":
                 break
             last += 1
-            kind, cells = fields_of("\n".join(lines[first : last + 1]), delimiter, n_fields, ends_in_cr)
+            joined = "".join(
+                line + end for line, end in zip(lines[first:last], ends[first:last], strict=True)
+            )
+            kind, cells = fields_of(joined + lines[last], delimiter, n_fields, ends_in_cr)
         if kind in ("whole", "stray"):
             rows.append((first + 2, None, cells[:n_fields]))
             i = last + 1

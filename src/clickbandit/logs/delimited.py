@@ -23,6 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 DELIMITERS = ",;\t"
 MAX_LINES = 100
 """A field in quotes does not go on over more lines."""
+MAX_ROWS = 1 << 20
+"""How many rows are made at a time: of short lines a block has too many for memory."""
 QUOTE, LF, CR = (ord(character) for character in '"\n\r')
 WHOLE, STRAY, FIELDS, OPEN, JUNK, UNDECODABLE = range(6)
 """What a line is: a row, a row with quotes that quote nothing, or none since it has not as many fields as the header,
@@ -76,7 +78,8 @@ class Rows(NamedTuple):
     data: Bytes
     """By column: the texts of its rows, one after another."""
     bounds: IntArray
-    """Of the current row: where each field begins and ends; and of the line below."""
+    """Of the current row, and of the line below: where each field begins and ends; then, if quotes are open, the number
+    of their field and where they stand."""
     totals: IntArray
     """Rows, bytes that were read, the next line."""
 
@@ -112,29 +115,35 @@ def read_rows(path: Path, header: Header, fields: Sequence[int]) -> Iterator[Row
         data = rest + piece.data[skip:]
         skip = max(0, skip - len(piece.data))
         whole = max(data.rfind(b"\n"), data.rfind(b"\r") if header.ends_in_cr else -1) + 1
-        rows = _cut(data[:whole], layout, line, is_last=False)
-        _, n_read, line = rows.totals.tolist()
+        n_read = 0
+        for rows in _cut(data[:whole], layout, line, is_last=False):
+            _, n_read, line = rows.totals.tolist()
+            yield RowBlock(_table(rows), at, False)
         rest = data[n_read:]
         if len(rest) > files.MAX_LINE:
             raise InputError(f"{path} is not a log: a line is longer than {files.MAX_LINE >> 20} MiB")
-        yield RowBlock(_table(rows), at, False)
-    rows = _cut(rest + b"\n", layout, line, is_last=True)
-    yield RowBlock(_table(rows), at, truncated)
+    for rows in _cut(rest + b"\n", layout, line, is_last=True):
+        yield RowBlock(_table(rows), at, truncated)
 
 
-def _cut(data: bytes, layout: Layout, line: int, *, is_last: bool) -> Rows:
+def _cut(data: bytes, layout: Layout, line: int, *, is_last: bool) -> Iterator[Rows]:
+    """The rows of whole lines, some at a time."""
     n_lines = data.count(b"\n") + (data.count(b"\r") if layout.ends_in_cr else 0)
     n_columns, n_fields = layout.columns.max(initial=-1) + 1, len(layout.columns)
-    rows = Rows(
-        line=np.zeros(n_lines, np.int64),
-        kind=np.zeros(n_lines, np.int64),
-        ends=np.zeros((n_columns, n_lines + 1), np.int64),
-        data=np.empty((n_columns, len(data)), np.uint8),
-        bounds=np.zeros((2, 2 * n_fields), np.int64),
-        totals=np.array([0, 0, line]),
-    )
-    cut_rows(np.frombuffer(data, np.uint8), layout, is_last, rows)
-    return rows
+    n_rows = room = min(n_lines, MAX_ROWS)
+    n_read = 0
+    while n_rows == room and n_read < len(data):
+        rows = Rows(
+            line=np.zeros(room, np.int64),
+            kind=np.zeros(room, np.int64),
+            ends=np.zeros((n_columns, room + 1), np.int64),
+            data=np.empty((n_columns, len(data) - n_read), np.uint8),
+            bounds=np.zeros((2, 2 * n_fields + 2), np.int64),
+            totals=np.array([0, n_read, line]),
+        )
+        cut_rows(np.frombuffer(data, np.uint8), layout, is_last, rows)
+        n_rows, n_read, line = rows.totals.tolist()
+        yield rows
 
 
 def _table(rows: Rows) -> pa.Table:
@@ -160,20 +169,21 @@ def _table(rows: Rows) -> pa.Table:
 
 @entry_point
 def cut_rows(text: Bytes, layout: Layout, is_last: bool, rows: Rows) -> None:
-    """Cut lines into rows, up to a row that may go on in what follows, if anything does."""
-    start, row, line = 0, 0, rows.totals[LINE]
-    while start < len(text):
+    """Cut lines into as many rows as there is room for, up to one that may go on in what follows, if anything does."""
+    start, row, line = rows.totals[N_READ], 0, rows.totals[LINE]
+    while start < len(text) and row < len(rows.line):
         end = line_end(text, start, layout)
         if is_blank(text, start, end):
             start, line = end + 1, line + 1
             continue
-        kind, last, n_lines = cut_row(text, start, end, layout, rows.bounds[0]), end, 1
+        kind, last, n_lines = cut_row(text, start, end, layout, rows.bounds[0], 0), end, 1
         while kind == OPEN and n_lines < MAX_LINES and last + 1 < len(text):
             below = line_end(text, last + 1, layout)
-            if cut_row(text, last + 1, below, layout, rows.bounds[1]) == WHOLE:
+            if cut_row(text, last + 1, below, layout, rows.bounds[1], 0) == WHOLE:
                 break
             last, n_lines = below, n_lines + 1
-            kind = cut_row(text, start, last, layout, rows.bounds[0])
+            n, quote = rows.bounds[0, -2], rows.bounds[0, -1]
+            kind = cut_row(text, quote, last, layout, rows.bounds[0], n)
         if kind == OPEN and last + 1 == len(text) and n_lines < MAX_LINES and not is_last:
             break
         rows.line[row] = line
@@ -203,9 +213,9 @@ def is_blank(text: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def cut_row(text: Bytes, start: int, end: int, layout: Layout, bounds: IntArray) -> int:
-    """Note where the fields of a row begin and end, without their quotes; what the row is."""
-    n_fields, n, i, stray = len(layout.columns), 0, start, False
+def cut_row(text: Bytes, start: int, end: int, layout: Layout, bounds: IntArray, n: int) -> int:
+    """Note where the fields of a row from the n-th on begin and end, without their quotes; what the row is."""
+    n_fields, i, stray = len(layout.columns), start, False
     if end > start and text[end - 1] == CR and not layout.ends_in_cr:
         end -= 1
     while True:
@@ -214,6 +224,7 @@ def cut_row(text: Bytes, start: int, end: int, layout: Layout, bounds: IntArray)
         if quoted:
             i = closing_quote(text, begin, end)
             if i == end:
+                bounds[-2], bounds[-1] = n, begin - 1
                 return OPEN
         else:
             while i < end and text[i] != layout.delimiter:
