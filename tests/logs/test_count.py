@@ -1,5 +1,8 @@
 """Counting equals counting session by session, in whatever pieces and order the log comes."""
 
+import os
+import signal
+import threading
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log, files
+from clickbandit.logs.tally import Database
 from naive import logs as naive
 
 item = st.sampled_from(["a", "b", "c", "d", "é"])
@@ -168,3 +172,11 @@ def test_saving_fails_with_a_sentence_and_leaves_nothing(tmp_path: Path) -> None
 def test_memory_limit_is_checked(limit: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="memory limit"):
         count_log(write(tmp_path / "log", ["1\t0\tQ\tq\t0\ta"]), memory_limit=limit)
+
+
+def test_ctrl_c_in_a_statement_is_ctrl_c() -> None:
+    database = Database()
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        database.run("SELECT sum(hash(i)) FROM range(10_000_000_000) AS numbers(i)")
+    assert database.value("SELECT 1") == 1

@@ -23,7 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 DELIMITERS = ",;\t"
 MAX_LINES = 100
 """A field in quotes does not go on over more lines."""
-MAX_ROWS = 1 << 20
+MAX_ROWS = 1 << 18
 """How many rows are made at a time: of short lines a block has too many for memory."""
 QUOTE, LF, CR = (ord(character) for character in '"\n\r')
 WHOLE, STRAY, FIELDS, OPEN, JUNK, UNDECODABLE = range(6)

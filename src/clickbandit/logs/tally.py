@@ -69,6 +69,10 @@ class Database:
             raise InputError(
                 f"the memory limit of {self.memory_limit} is too small for this log: allow more memory"
             ) from error
+        except RuntimeError as error:  # DuckDB's own errors are no RuntimeErrors
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from error
         finally:
             for name in frames:
                 self.connection.unregister(name)
