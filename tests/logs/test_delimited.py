@@ -89,8 +89,19 @@ def test_a_field_goes_on_over_lines_that_are_no_rows(tmp_path: Path) -> None:
         (",a, b\n", ["", "a", "b"], 3),
         ("a,b,,\n", ["a", "b", "", ""], 2),
         ("a\tb", ["a", "b"], 2),
+        ('\n"two\nlines","b, c"\n', ["two\nlines", "b, c"], 2),
+        ('"a, b, c";d\r', ["a, b, c", "d"], 2),
+        ('a,5" b\n', ["a", '5" b'], 2),
     ],
 )
 def test_headers(line: str, names: list[str], n_fields: int) -> None:
     header = header_of(line.encode())
     assert (header.names, header.n_fields, header.size) == (names, n_fields, len(line))
+
+
+def test_a_header_may_go_on_over_lines_unless_its_quotes_do_not_close(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('\r\n"a\r\n""(b)""",c\r\n1,2\r\n')
+    assert read(path) == [(4, None, ["1", "2"])]
+    path.write_text('a,"b\n1,2\n"3",4\n')
+    assert read(path) == [(2, None, ["1", "2"]), (3, None, ["3", "4"])]

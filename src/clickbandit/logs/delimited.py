@@ -38,10 +38,15 @@ CAUSES = {
     UNDECODABLE: "bytes that are not UTF-8",
 }
 N_ROWS, N_READ, LINE = range(3)
+_FIELD = rb'(?:"(?:[^"]|"")*+"|[^"\r\n,;\t][^\r\n,;\t]*+|)'
+_END = rb"(?P<end>\r?\n|\r|\Z)"
+_HEADER = re.compile(rb"[\r\n]*+(?P<names>%b(?:[,;\t]%b)*+)%b" % (_FIELD, _FIELD, _END))
+_LINE = re.compile(rb"(?P<names>[^\r\n]*+)%b" % _END)
+"""A header may stand below empty lines and go on over lines in quotes; if these do not close, it is the first line."""
 
 
 class Header(NamedTuple):
-    """The first line of a file."""
+    """How a file begins."""
 
     names: list[str]
     """Empty where a column has none."""
@@ -50,6 +55,7 @@ class Header(NamedTuple):
     """Lines end in CR alone; otherwise in LF or in CR and LF, each as it comes."""
     size: int
     """How many bytes it takes, with its line end."""
+    n_lines: int
 
     @property
     def n_fields(self) -> int:
@@ -86,13 +92,14 @@ class Rows(NamedTuple):
 
 def header_of(start: bytes) -> Header:
     """The header of a file that begins like this."""
-    line, end = start, b""
-    if found := re.search(rb"\r?\n|\r", start):
-        line, end = start[: found.start()], found[0]
-    text = line.decode(errors="replace")
-    delimiter = max(DELIMITERS, key=text.count)
+    found = _HEADER.match(start) or _LINE.match(start)
+    assert found
+    text = found["names"].decode(errors="replace")
+    delimiter = max(DELIMITERS, key=re.sub('"[^"]*"', "", text).count)
     names = next(csv.reader([text], delimiter=delimiter, skipinitialspace=True), [])
-    return Header([name.strip() for name in names], delimiter, end == b"\r", len(line) + len(end))
+    ends_in_cr = found["end"] == b"\r"
+    n_lines = found[0].count(b"\n") + (found[0].count(b"\r") if ends_in_cr else 0)
+    return Header([name.strip() for name in names], delimiter, ends_in_cr, found.end(), n_lines)
 
 
 class RowBlock(NamedTuple):
@@ -109,7 +116,7 @@ def read_rows(path: Path, header: Header, fields: Sequence[int]) -> Iterator[Row
     columns = np.full(header.n_fields, -1)
     columns[list(fields)] = range(len(fields))
     layout = Layout(ord(header.delimiter), header.ends_in_cr, columns)
-    rest, line, at, truncated, skip = b"", 2, 0, False, header.size
+    rest, line, at, truncated, skip = b"", 1 + header.n_lines, 0, False, header.size
     for piece in files.pieces(path):
         at, truncated = piece.bytes_read, piece.truncated
         data = rest + piece.data[skip:]
