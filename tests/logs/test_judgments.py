@@ -114,6 +114,11 @@ def test_without_a_click_nothing_is_judged() -> None:
         judgments(fixed_order([0, 0, 0]))
 
 
+def test_a_single_session_is_enough_to_choose_a_model() -> None:
+    counts = count_log(pandas.DataFrame({"query": ["q"], "list": ["a b"], "clicks": ["0 1"]}))
+    assert judgments(counts, min_impressions=0).num_rows == 2
+
+
 def test_the_model_that_fits_better_judges(world: Any) -> None:
     counts, _, _ = world
     assert judging_model(counts) == "PBM"

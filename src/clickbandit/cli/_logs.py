@@ -93,11 +93,11 @@ Logs = Annotated[list[str], typer.Argument(help="Click logs: files, or patterns 
 def count(
     log: list[str],
     format: str | None,
-    memory: str,
-    strict: bool,
-    query_key: str,
-    cluster: str | None,
     columns: "Columns",
+    memory: str = "2GiB",
+    strict: bool = False,
+    query_key: str = "query",
+    cluster: str | None = None,
 ) -> "Counts":
     """Count a log, show how far it is read, and warn if much was dropped or nobody clicked."""
     from clickbandit.logs import count_log, files
@@ -128,3 +128,8 @@ def columns_of(
     from clickbandit.logs.columns import Columns
 
     return Columns.parse(names, one_row_per, second_pages, page_size)
+
+
+def is_said(format: str | None, columns: "Columns") -> bool:
+    """Whether any option says how a log is read."""
+    return format is not None or columns != type(columns)()

@@ -77,7 +77,7 @@ def audit(
     names = columns_of(columns, one_row_per, second_pages, page_size)
     (one,) = known_models([model]) if model else (None,)
     with output(page, force) as page_file:
-        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
         with progress_bar(counts.n_queries, "judging", "queries") as advance:
             found = audited(
                 counts,

@@ -53,7 +53,7 @@ def judgments(
 ) -> None:
     """Write how relevant each item of each query is, from clicks.
 
-    For example: clickbandit judgments log.tsv.gz --model DBN --grades 0-4 --as qrels --out judgments.qrels
+    For example: clickbandit judgments log.tsv.gz --grades 0-4 --as qrels --out judgments.qrels
     """
     from clickbandit.logs.judgments import JUDGES, KINDS, judging_model, write_judgments
     from clickbandit.logs.judgments import judgments as judged
@@ -66,7 +66,7 @@ def judgments(
         raise InputError(f"expected --grades such as 0-4, found {grades!r}")
     names = columns_of(columns, one_row_per, second_pages, page_size)
     with output(out, force) as file:
-        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
         best = judging_model(counts) if chosen is None or chosen in JUDGES else chosen
         name = chosen or best
         found = judged(counts, name, grades=(int(low), int(high)), min_impressions=min_impressions)
@@ -110,7 +110,7 @@ def bias(
     if drawn not in ("svg", "png", "html"):
         raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
     with output(figure, force) as file:
-        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
         places = curve(counts, seed)
         if file:
             save_bias(places, file, drawn)

@@ -114,7 +114,7 @@ def fit(
         output(save_counts, force) as counts_file,
         output(table, force) as table_file,
     ):
-        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
         if counts_file:
             counts.save(counts_file)
         fits, doubted = _fit_all(counts, fitted, options)
@@ -193,7 +193,7 @@ def evaluate(
     if samples < 1:
         raise InputError(f"--samples must be at least 1, found {samples}")
     with output(figure, force) as figure_file:
-        counts = count(log, format, memory_limit, strict, query_key, cluster, names)
+        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_perplexity(evaluation, figure_file, kind)

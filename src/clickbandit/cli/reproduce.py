@@ -19,6 +19,7 @@ from clickbandit.cli._logs import (
     SecondPages,
     columns_of,
     count,
+    is_said,
 )
 from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list
 from clickbandit.cli.simulate import print_data
@@ -119,8 +120,8 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
         raise InputError(
             "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
         )
-    how_read = ("format", "columns", "one_row_per", "page_size")
-    if any(given[name] for name in how_read) and not given["log"]:
+    columns = columns_of(*(given[name] for name in ("columns", "one_row_per", "second_pages", "page_size")))
+    if is_said(given["format"], columns) and not given["log"]:
         raise InputError("--format, --columns and what goes with them are for a --log: give both or neither")
     size = SCALES[given["scale"]]
     maybe_counted("--threads", given["threads"])
@@ -135,9 +136,7 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
     learned = Learned(
         log=given["log"],
         format=given["format"],
-        columns=columns_of(
-            *(given[name] for name in ("columns", "one_row_per", "second_pages", "page_size"))
-        ),
+        columns=columns,
         models=models,
         top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
         items=maybe_counted("--items", given["items"]) or 10,
@@ -184,7 +183,7 @@ class Learned(NamedTuple):
         if log:
             sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
             input = {"log": sizes, "format": format}
-            if repr(self.columns) != "Columns()":
+            if is_said(None, self.columns):
                 input["columns"] = repr(self.columns)
         input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
         begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
@@ -195,7 +194,7 @@ class Learned(NamedTuple):
             with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
                 write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
             log, format = [str(made)], "yandex-relpred"
-        counts = count(log, format, "2GiB", False, "query", None, self.columns)
+        counts = count(log, format, self.columns)
         learned = learn_queries(counts, self.models, top_queries=self.top_queries, items=self.items)
         return input, learned, made
 

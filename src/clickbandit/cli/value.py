@@ -15,6 +15,7 @@ from clickbandit.cli._logs import (
     SecondPages,
     columns_of,
     count,
+    is_said,
 )
 from clickbandit.cli._shared import Json, app
 from clickbandit.errors import InputError
@@ -65,14 +66,14 @@ def value(
         raise InputError(
             "expected either --lists or --policy, found " + ("neither" if lists is None else "both")
         )
+    names = columns_of(columns, one_row_per, second_pages, page_size)
     if click_log:
         if lists is None:
             raise InputError("a policy cannot be run along a click log: give --lists")
-        names = columns_of(columns, one_row_per, second_pages, page_size)
-        counts = count(decisions, format, "2GiB", False, "query", None, names)
+        counts = count(decisions, format, names)
         _print_prediction(counts, _read_lists(lists), model, as_json)
         return
-    if format or columns or one_row_per or page_size:
+    if is_said(format, names):
         raise InputError(
             "--format, --columns and what goes with them are for a click log: give --click-log too"
         )

@@ -169,10 +169,15 @@ def audit(
 
 
 def best_model(counts: Counts, models: Sequence[str], seed: int = 0) -> str:
-    """The click model that best foretells a fifth of the sessions when it is fitted to the others."""
+    """The click model that best foretells a fifth of the sessions when it is fitted to the others.
+
+    The first one if there are too few sessions for that.
+    """
     if len(models) == 1:
         return models[0]
     held_out, others = counts.split(_HELD_OUT, seed)
+    if not (held_out.n_sessions and others.n_sessions):
+        return models[0]
     return evaluate([fit(others, name) for name in models], held_out, samples=1).best
 
 
