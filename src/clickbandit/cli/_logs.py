@@ -1,6 +1,7 @@
 """What the commands for click logs share: options that say how a log is read, and reading it."""
 
 import os
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,86 +51,91 @@ def _writable() -> list[str]:
     return format_names(writable=True)
 
 
-Format = Annotated[
-    str | None, typer.Option(help=f"The log's format: {FORMATS}.", show_default="what it looks like")
-]
-QueryKey = Annotated[
-    str, typer.Option(help="query, or query+region to tell the regions of yandex-relpred apart.")
-]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")]
-MemoryLimit = Annotated[str, typer.Option(help="How much memory counting may take; the rest is put on disk.")]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Count files on the Dask scheduler at this address, such as tcp://host:8786.",
-        show_default="this machine",
-    ),
-]
-ColumnNames = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="NAME=COLUMN,..",
-        help="What columns of a table are called: impression, query, item, position (or row and column), click, page; "
-        "or query, list, clicks. a+b is both together.",
-        show_default="as here",
-    ),
-]
-OneRowPer = Annotated[
-    str | None,
-    typer.Option(help="list or result: what a row of the table is.", show_default="as its columns say"),
-]
-SecondPages = Annotated[
-    str, typer.Option(help="on: second pages are positions 11 and on; apart: they are queries of their own.")
-]
-PageSize = Annotated[
-    int | None,
-    typer.Option(help="How many results a page has, with a column page or --second-pages apart."),
-]
 Logs = Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")]
 
 
-def count(
-    log: list[str],
-    format: str | None,
-    columns: "Columns",
-    memory: str = "2GiB",
-    strict: bool = False,
-    query_key: str = "query",
-    cluster: str | None = None,
-) -> "Counts":
-    """Count a log, show how far it is read, and warn if much was dropped or nobody clicked."""
-    from clickbandit.logs import count_log, files
-    from clickbandit.progress import reading_bar
+@dataclass(frozen=True)
+class TableOptions:
+    """What a log looks like: options of every command that may read one."""
 
-    options: dict[str, Any] = {
-        "strict": strict,
-        "query_key": query_key,
-        "cluster": cluster,
-        "columns": columns,
-    }
-    with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
-        counts = count_log(log, format, memory_limit=memory, progress=advance, **options)
-    warn(counts.reading)
-    return counts
+    format: Annotated[
+        str | None, typer.Option(help=f"The log's format: {FORMATS}.", show_default="what it looks like")
+    ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=COLUMN,..",
+            help="What columns of a table are called: impression, query, item, position (or row and column), click, "
+            "page; or query, list, clicks. a+b is both together.",
+            show_default="as here",
+        ),
+    ] = None
+    one_row_per: Annotated[
+        str | None,
+        typer.Option(help="list or result: what a row of the table is.", show_default="as its columns say"),
+    ] = None
+    second_pages: Annotated[
+        str,
+        typer.Option(help="on: second pages are positions 11 and on; apart: they are queries of their own."),
+    ] = "on"
+    page_size: Annotated[
+        int | None,
+        typer.Option(help="How many results a page has, with a column page or --second-pages apart."),
+    ] = None
+
+    @property
+    def named(self) -> "Columns":
+        """The options about columns as one."""
+        from clickbandit.logs.columns import Columns
+
+        return Columns.parse(self.columns, self.one_row_per, self.second_pages, self.page_size)
+
+    def __post_init__(self) -> None:
+        _ = self.named  # wrong ones are found before anything is done
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any option says how a log is read."""
+        columns = self.named
+        return self.format is not None or columns != type(columns)()
+
+    def count(self, log: list[str], **options: Any) -> "Counts":
+        """Count a log, show how far it is read, and warn if much was dropped or nobody clicked."""
+        from clickbandit.logs import count_log, files
+        from clickbandit.progress import reading_bar
+
+        with reading_bar(sum(path.stat().st_size for path in files.find(log))) as advance:
+            counts = count_log(log, self.format, columns=self.named, progress=advance, **options)
+        warn(counts.reading)
+        return counts
+
+
+@dataclass(frozen=True)
+class LogOptions(TableOptions):
+    """How a log is read: options of every command that is about one."""
+
+    query_key: Annotated[
+        str, typer.Option(help="query, or query+region to tell the regions of yandex-relpred apart.")
+    ] = "query"
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False
+    memory_limit: Annotated[
+        str, typer.Option(help="How much memory counting may take; the rest is put on disk.")
+    ] = "2GiB"
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Count files on the Dask scheduler at this address, such as tcp://host:8786.",
+            show_default="this machine",
+        ),
+    ] = None
+
+    def count(self, log: list[str], **options: Any) -> "Counts":
+        names = ("query_key", "strict", "memory_limit", "cluster")
+        return super().count(log, **{name: getattr(self, name) for name in names}, **options)
 
 
 def warn(reading: "Reading") -> None:
     """Say in red what whoever uses counts should know first."""
     for text in reading.warnings:
         typer.secho(f"warning: {text}", fg=None if os.environ.get("NO_COLOR") else typer.colors.RED, err=True)
-
-
-def columns_of(
-    names: str | None, one_row_per: str | None, second_pages: str, page_size: int | None
-) -> "Columns":
-    """The options about columns as one."""
-    from clickbandit.logs.columns import Columns
-
-    return Columns.parse(names, one_row_per, second_pages, page_size)
-
-
-def is_said(format: str | None, columns: "Columns") -> bool:
-    """Whether any option says how a log is read."""
-    return format is not None or columns != type(columns)()

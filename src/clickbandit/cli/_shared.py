@@ -1,9 +1,12 @@
 """What the commands share: the program itself, options that several have, and files that are written whole."""
 
+import inspect
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,8 +102,27 @@ def _program(
         print(GREETING)
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of each parameter that is a dataclass as options of its own."""
+    parameters = inspect.signature(command).parameters.values()
+    groups: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    options: list[inspect.Parameter] = []
+    for one in parameters:
+        options += inspect.signature(groups[one.name]).parameters.values() if one.name in groups else [one]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    )
+    return run
+
+
 Positions = Annotated[int, typer.Option(help="How many items a list shows.")]
-Steps = Annotated[str, typer.Option(metavar="N", help="Steps of each run, such as 1e6.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
@@ -114,6 +136,13 @@ def whole_number(text: str) -> int:
     except (ValueError, OverflowError):
         pass
     raise InputError(f"expected a whole number such as 1000000 or 1e6, found {text!r}")
+
+
+def at_least_1(option: str, number: int) -> int:
+    """The number that an option gives, unless it is below 1."""
+    if number < 1:
+        raise InputError(f"{option} must be at least 1, found {number}")
+    return number
 
 
 def known_models(names: Sequence[str] | None) -> list[str]:
@@ -155,6 +184,14 @@ def queries_named(queries: "list[Query]", names: list[str] | None) -> "list[Quer
 
             raise InputError(f"there is no query {name!r}: {suggestion(name, by_name)}")
     return [by_name[name] for name in dict.fromkeys(names)] if names else queries
+
+
+def figure_format(figure: Path | None) -> str:
+    """The format in which a figure is drawn, by the ending of its file."""
+    kind = figure.suffix[1:] if figure else "svg"
+    if kind not in ("svg", "png", "html"):
+        raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
+    return kind
 
 
 @contextmanager

@@ -6,29 +6,15 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli._logs import (
-    Cluster,
-    ColumnNames,
-    Format,
-    LogCommand,
-    Logs,
-    MemoryLimit,
-    OneRowPer,
-    PageSize,
-    QueryKey,
-    SecondPages,
-    Strict,
-    columns_of,
-    count,
-)
-from clickbandit.cli._shared import Force, app, known_models, output
-from clickbandit.errors import InputError
+from clickbandit.cli._logs import LogCommand, LogOptions, Logs
+from clickbandit.cli._shared import Force, app, at_least_1, known_models, output, with_options
 
 
 @app.command(cls=LogCommand)
+@with_options
 def audit(
+    *,
     log: Logs,
-    format: Format = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -47,14 +33,7 @@ def audit(
         int, typer.Option(help="Bring no item into a list that was shown fewer times.")
     ] = 50,
     top: Annotated[int, typer.Option(help="How many queries the table shows.")] = 20,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
-    query_key: QueryKey = "query",
-    strict: Strict = False,
-    memory_limit: MemoryLimit = "2GiB",
-    cluster: Cluster = None,
+    reading: LogOptions,
     seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
     page: Annotated[
         Path | None, typer.Option(help="Write all queries here, as a page that needs no network.")
@@ -72,12 +51,10 @@ def audit(
     from clickbandit.report.pages.audit import print_audit, write_audit
 
     for option, number in (("--min-sessions", min_sessions), ("--min-clicks", min_clicks), ("--top", top)):
-        if number < 1:
-            raise InputError(f"{option} must be at least 1, found {number}")
-    names = columns_of(columns, one_row_per, second_pages, page_size)
+        at_least_1(option, number)
     (one,) = known_models([model]) if model else (None,)
     with output(page, force) as page_file:
-        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
+        counts = reading.count(log)
         with progress_bar(counts.n_queries, "judging", "queries") as advance:
             found = audited(
                 counts,

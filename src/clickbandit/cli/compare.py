@@ -6,41 +6,17 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import planned, say_what_is_run, stoppable
-from clickbandit.cli._shared import Json, Positions, Steps, app
+from clickbandit.cli._experiments import EngineOptions, RunOptions, planned, say_what_is_run, stoppable
+from clickbandit.cli._shared import Json, app, with_options
 
 
 @app.command()
+@with_options
 def compare(
-    context: typer.Context,
-    queries: options.QueriesFile,
-    policy: Annotated[
-        list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="all")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="all that every query has"),
-    ] = None,
-    query: options.OneQuery = None,
-    positions: Positions = 5,
-    steps: Steps = "1e6",
-    runs: options.Runs = "5",
-    horizon: options.Horizon = None,
-    delay: options.Delay = "0",
-    drift: options.Drift = None,
-    flip: options.Flip = 0.0,
-    method: options.Method = "auto",
-    against: options.Against = "clicks",
-    until_settled: options.UntilSettled = False,
-    prior: options.FromPrior = "none",
-    prior_strength: options.PriorStrength = None,
-    max_loss: options.MaxLoss = None,
-    seed: options.Seed = 1,
+    *,
+    given: RunOptions,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Results and report.")] = Path("comparison"),
-    restart: options.Restart = False,
-    threads: options.Threads = None,
-    cluster: options.Cluster = None,
+    engine: EngineOptions,
     as_json: Json = False,
 ) -> None:
     """Compare policies on simulated users: leaderboards, a heat map, regret curves, and which is best.
@@ -48,14 +24,14 @@ def compare(
     You can stop it at any moment, and the same command resumes. For example:
     clickbandit compare --queries queries.json --model CM,PBM --policy all --steps 1e6 --runs 5 --out results
     """
-    with stoppable() as experiments:
+    with stoppable(engine) as experiments:
         from clickbandit.experiments.comparison import KIND
 
-        field, plan = planned(context.params, KIND, ["all"])
-        experiments.open(out, plan, restart=restart)
+        field, plan = planned(given, KIND, ["all"])
+        experiments.open(out, plan)
         if not as_json:
             say_what_is_run(field, plan, out)
-        experiments.run(threads=threads, cluster=cluster)
+        experiments.run()
         draw_comparison(out, as_json)
 
 

@@ -6,27 +6,15 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli._logs import (
-    Cluster,
-    ColumnNames,
-    Format,
-    LogCommand,
-    Logs,
-    MemoryLimit,
-    OneRowPer,
-    PageSize,
-    QueryKey,
-    SecondPages,
-    Strict,
-    columns_of,
-    count,
-)
-from clickbandit.cli._shared import Force, Json, app, known_models, output
+from clickbandit.cli._logs import LogCommand, LogOptions, Logs
+from clickbandit.cli._shared import Force, Json, app, figure_format, known_models, output, with_options
 from clickbandit.errors import InputError
 
 
 @app.command(cls=LogCommand)
+@with_options
 def judgments(
+    *,
     log: Logs,
     out: Annotated[Path, typer.Option(help="Write the judgments here.")],
     kind: Annotated[
@@ -40,15 +28,7 @@ def judgments(
     min_impressions: Annotated[
         int, typer.Option(help="Judge no item that fewer users looked at, by the click model.")
     ] = 20,
-    format: Format = None,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
-    query_key: QueryKey = "query",
-    strict: Strict = False,
-    memory_limit: MemoryLimit = "2GiB",
-    cluster: Cluster = None,
+    reading: LogOptions,
     force: Force = False,
 ) -> None:
     """Write how relevant each item of each query is, from clicks.
@@ -64,9 +44,8 @@ def judgments(
     low, _, high = grades.partition("-")
     if not (low.isdigit() and high.isdigit()):
         raise InputError(f"expected --grades such as 0-4, found {grades!r}")
-    names = columns_of(columns, one_row_per, second_pages, page_size)
     with output(out, force) as file:
-        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
+        counts = reading.count(log)
         best = judging_model(counts) if chosen is None or chosen in JUDGES else chosen
         name = chosen or best
         found = judged(counts, name, grades=(int(low), int(high)), min_impressions=min_impressions)
@@ -82,17 +61,11 @@ def judgments(
 
 
 @app.command(cls=LogCommand)
+@with_options
 def bias(
+    *,
     log: Logs,
-    format: Format = None,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
-    query_key: QueryKey = "query",
-    strict: Strict = False,
-    memory_limit: MemoryLimit = "2GiB",
-    cluster: Cluster = None,
+    reading: LogOptions,
     seed: Annotated[int, typer.Option(help="Seed of the draws behind the intervals.")] = 0,
     figure: Annotated[Path | None, typer.Option(help="Draw the curve here, as .svg, .png or .html.")] = None,
     force: Force = False,
@@ -105,12 +78,9 @@ def bias(
     from clickbandit.logs.bias import bias as curve
     from clickbandit.report.bias import print_bias, save_bias
 
-    names = columns_of(columns, one_row_per, second_pages, page_size)
-    drawn = figure.suffix[1:] if figure else "svg"
-    if drawn not in ("svg", "png", "html"):
-        raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
+    drawn = figure_format(figure)
     with output(figure, force) as file:
-        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
+        counts = reading.count(log)
         places = curve(counts, seed)
         if file:
             save_bias(places, file, drawn)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickbandit.cli import _experiments as options
+from clickbandit.cli._experiments import OneQuery, models_option
 from clickbandit.cli._shared import Json, Positions, app, known_models, queries_named, whole_number
 from clickbandit.terminal import print_table, say
 
@@ -48,12 +48,8 @@ def models(as_json: Json = False) -> None:
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
-    model: Annotated[
-        list[str] | None, typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="all")
-    ] = None,
-    query: Annotated[
-        list[str] | None, typer.Option(help="Only this query, repeatable.", show_default="all")
-    ] = None,
+    model: Annotated[list[str] | None, models_option("all")] = None,
+    query: OneQuery = None,
     positions: Positions = 5,
     steps: Annotated[
         str, typer.Option(metavar="N", help="Steps that the bound on the regret is for.")

@@ -6,23 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickbandit.cli._logs import (
-    WRITABLE,
-    Cluster,
-    ColumnNames,
-    Format,
-    LogCommand,
-    Logs,
-    MemoryLimit,
-    OneRowPer,
-    PageSize,
-    QueryKey,
-    SecondPages,
-    Strict,
-    columns_of,
-    count,
+from clickbandit.cli._experiments import models_option
+from clickbandit.cli._logs import WRITABLE, LogCommand, LogOptions, Logs
+from clickbandit.cli._shared import (
+    Force,
+    app,
+    at_least_1,
+    figure_format,
+    known_models,
+    output,
+    whole_number,
+    with_options,
+    write_parquet,
 )
-from clickbandit.cli._shared import Force, app, known_models, output, whole_number, write_parquet
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,9 +64,10 @@ ItemTable = Annotated[
 
 
 @app.command(cls=LogCommand)
+@with_options
 def fit(
+    *,
     log: Logs,
-    format: Format = None,
     models: Models = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
     top_queries: TopQueries = None,
     items: Items = None,
@@ -80,14 +77,7 @@ def fit(
     smoothing: Smoothing = "1,1",
     empirical: Empirical = False,
     compat: Compat = None,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
-    query_key: QueryKey = "query",
-    strict: Strict = False,
-    memory_limit: MemoryLimit = "2GiB",
-    cluster: Cluster = None,
+    reading: LogOptions,
     out: Annotated[Path | None, typer.Option(help="Write the queries and models here, as JSON.")] = None,
     save_counts: SaveCounts = None,
     table: ItemTable = None,
@@ -103,18 +93,17 @@ def fit(
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import doubt_text, fit_rows, print_fits
 
-    names = columns_of(columns, one_row_per, second_pages, page_size)
     fitted = known_models([name.strip() for name in models.split(",")])
     for option, number in (("--top-queries", top_queries), ("--items", items)):
-        if number is not None and number < 1:
-            raise InputError(f"{option} must be at least 1, found {number}")
+        if number is not None:
+            at_least_1(option, number)
     options = Options(_smoothing(smoothing), iterations, tolerance, compat, empirical)
     with (
         output(out, force) as queries_file,
         output(save_counts, force) as counts_file,
         output(table, force) as table_file,
     ):
-        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
+        counts = reading.count(log)
         if counts_file:
             counts.save(counts_file)
         fits, doubted = _fit_all(counts, fitted, options)
@@ -144,26 +133,15 @@ def fit(
 
 
 @app.command(cls=LogCommand)
+@with_options
 def evaluate(
+    *,
     queries: Annotated[Path, typer.Argument(help="File with queries and their click models.")],
     log: Annotated[list[str], typer.Option(help="Click log to score the models on, repeatable.")],
-    format: Format = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", "--models", help="Click model; repeatable, or comma-separated.", show_default="all"
-        ),
-    ] = None,
+    model: Annotated[list[str] | None, models_option("all")] = None,
     samples: Annotated[int, typer.Option(help="Bootstrap samples for the intervals.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap samples.")] = 0,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
-    query_key: QueryKey = "query",
-    strict: Strict = False,
-    memory_limit: MemoryLimit = "2GiB",
-    cluster: Cluster = None,
+    reading: LogOptions,
     figure: Annotated[
         Path | None, typer.Option(help="Write perplexity by position here, as .svg, .png or .html.")
     ] = None,
@@ -180,20 +158,16 @@ def evaluate(
     from clickbandit.queries import load_queries
     from clickbandit.report.fits import print_evaluation, save_perplexity
 
-    names = columns_of(columns, one_row_per, second_pages, page_size)
     chosen = load_queries(queries)
     if model:
         chosen = [
             replace(entry, models={name: entry.model(name) for name in known_models(model)})
             for entry in chosen
         ]
-    kind = figure.suffix[1:] if figure else "svg"
-    if kind not in ("svg", "png", "html"):
-        raise InputError(f"expected a figure that ends in .svg, .png or .html, found {figure}")
-    if samples < 1:
-        raise InputError(f"--samples must be at least 1, found {samples}")
+    kind = figure_format(figure)
+    at_least_1("--samples", samples)
     with output(figure, force) as figure_file:
-        counts = count(log, format, names, memory_limit, strict, query_key, cluster)
+        counts = reading.count(log)
         evaluation = logs.evaluate(chosen, counts, samples=samples, seed=seed)
         if figure_file:
             save_perplexity(evaluation, figure_file, kind)

@@ -3,31 +3,28 @@
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import describe_units, maybe_counted, stoppable
-from clickbandit.cli._logs import (
-    ColumnNames,
-    Format,
-    LogCommand,
-    OneRowPer,
-    PageSize,
-    SecondPages,
-    columns_of,
-    count,
-    is_said,
+from clickbandit.cli._experiments import (
+    EngineOptions,
+    Seed,
+    describe_units,
+    maybe_counted,
+    models_option,
+    policies_option,
+    stoppable,
 )
-from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list
+from clickbandit.cli._logs import LogCommand, TableOptions
+from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list, with_options
 from clickbandit.cli.simulate import print_data
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
     from clickbandit.experiments.plan import Plan
-    from clickbandit.logs.columns import Columns
     from clickbandit.queries import Query
 
 Steps = Annotated[
@@ -40,7 +37,9 @@ DISCUSSION, GENERATED = "discussion", "log.tsv.gz"
 
 
 @app.command(cls=LogCommand)
+@with_options
 def reproduce(
+    *,
     context: typer.Context,
     queries: Annotated[
         Path | None,
@@ -52,23 +51,14 @@ def reproduce(
         list[str] | None,
         typer.Option(metavar="FILE", help="Click log, repeatable.", show_default="one that is generated"),
     ] = None,
-    format: Format = None,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
+    reading: TableOptions,
     scale: Annotated[
         str, typer.Option(help="quick: a minute or so. paper: as in the paper, an hour on two cores.")
     ] = "quick",
     steps: Steps = None,
     runs: Runs = None,
-    policy: Annotated[
-        list[str] | None, typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default="the paper's")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(*options.MODEL, help=options.MODEL_HELP, show_default="CM, PBM"),
-    ] = None,
+    policy: Annotated[list[str] | None, policies_option("the paper's")] = None,
+    model: Annotated[list[str] | None, models_option("CM, PBM")] = None,
     positions: Positions = 5,
     items: Annotated[
         int | None, typer.Option(help="With a log: each query's most attractive items.", show_default="10")
@@ -77,14 +67,12 @@ def reproduce(
         int | None,
         typer.Option(help="With a log: the most frequent queries.", show_default="20, paper: 60"),
     ] = None,
-    seed: options.Seed = 1,
+    seed: Seed = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Results and report.", show_default="reproduction-SCALE"),
     ] = None,
-    restart: options.Restart = False,
-    threads: options.Threads = None,
-    cluster: options.Cluster = None,
+    engine: EngineOptions,
     as_json: Json = False,
 ) -> None:
     """Reproduce the paper's experiments: a search log, click models, runs, figures and a report.
@@ -93,20 +81,22 @@ def reproduce(
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
     folder = out or Path(f"reproduction-{scale}")
-    with stoppable() as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
-        plans, made_log = _plans(context.params, folder, Path(scratch))
+    with stoppable(engine) as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
+        plans, made_log = _plans(context.params, reading, folder, Path(scratch))
         for path, plan in plans.items():
-            experiments.open(path, plan, restart=restart)
+            experiments.open(path, plan)
         if made_log:
             shutil.move(made_log, folder / GENERATED)
         ran = describe_units(plans[folder])
         if not as_json:
             print(f"{ran}{', and the discussion' if len(plans) > 1 else ''}, in {folder}")
-        experiments.run(threads=threads, cluster=cluster)
+        experiments.run()
         draw_reproduction(folder, as_json)
 
 
-def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict[Path, Plan], Path | None]":
+def _plans(
+    given: Mapping[str, Any], reading: TableOptions, folder: Path, scratch: Path
+) -> "tuple[dict[Path, Plan], Path | None]":
     """The plan of each folder by the options of the command, and the log that was generated for them, if one was."""
     from clickbandit.experiments.discussion import plan_discussion
     from clickbandit.experiments.paper import MODELS, POLICIES, SCALES, plan_reproduction
@@ -120,11 +110,9 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
         raise InputError(
             "--log, --format, --items and --top-queries do not go with --queries: give one or the other"
         )
-    columns = columns_of(*(given[name] for name in ("columns", "one_row_per", "second_pages", "page_size")))
-    if is_said(given["format"], columns) and not given["log"]:
+    if reading.is_given and not given["log"]:
         raise InputError("--format, --columns and what goes with them are for a --log: give both or neither")
     size = SCALES[given["scale"]]
-    maybe_counted("--threads", given["threads"])
     conditions = Conditions(
         steps=maybe_counted("--steps", given["steps"]) or size.steps,
         runs=maybe_counted("--runs", given["runs"]) or size.runs,
@@ -135,8 +123,7 @@ def _plans(given: Mapping[str, Any], folder: Path, scratch: Path) -> "tuple[dict
     policies, models = policy_list(given["policy"] or POLICIES), known_models(given["model"] or MODELS)
     learned = Learned(
         log=given["log"],
-        format=given["format"],
-        columns=columns,
+        reading=reading,
         models=models,
         top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
         items=maybe_counted("--items", given["items"]) or 10,
@@ -162,8 +149,7 @@ class Learned(NamedTuple):
     """Queries that are learned from a log, which is generated if none is given."""
 
     log: list[str] | None
-    format: str | None
-    columns: "Columns"
+    reading: TableOptions
     models: list[str]
     top_queries: int
     items: int
@@ -178,13 +164,13 @@ class Learned(NamedTuple):
         from clickbandit.progress import progress_bar
         from clickbandit.queries import load_queries
 
-        log, format, made = self.log, self.format, None
+        log, reading, made = self.log, self.reading, None
         input: dict[str, Any] = {"log": "generated", "seed": self.seed}
         if log:
             sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
-            input = {"log": sizes, "format": format}
-            if is_said(None, self.columns):
-                input["columns"] = repr(self.columns)
+            input = {"log": sizes, "format": reading.format}
+            if replace(reading, format=None).is_given:
+                input["columns"] = repr(reading.named)
         input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
         begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
         if known and begun and read_manifest(known)["settings"].get("input") == input:
@@ -193,9 +179,10 @@ class Learned(NamedTuple):
             made = scratch / GENERATED
             with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
                 write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
-            log, format = [str(made)], "yandex-relpred"
-        counts = count(log, format, self.columns)
-        learned = learn_queries(counts, self.models, top_queries=self.top_queries, items=self.items)
+            log, reading = [str(made)], TableOptions("yandex-relpred")
+        learned = learn_queries(
+            reading.count(log), self.models, top_queries=self.top_queries, items=self.items
+        )
         return input, learned, made
 
 

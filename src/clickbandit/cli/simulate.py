@@ -4,14 +4,23 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickbandit.cli import _experiments as options
-from clickbandit.cli._experiments import planned, say_what_is_run, stoppable
-from clickbandit.cli._shared import Force, Positions, Steps, app, output, write_parquet
+from clickbandit.cli._experiments import (
+    EngineOptions,
+    RunOptions,
+    Runs,
+    models_option,
+    planned,
+    policies_option,
+    say_what_is_run,
+    stoppable,
+)
+from clickbandit.cli._shared import Force, app, output, with_options, write_parquet
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,51 +29,33 @@ if TYPE_CHECKING:
 
 POLICIES = ("click-ts", "cascade-kl-ucb", "ranked-exp3")
 MODELS = ("CM", "PBM")
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH", help="Results: a table if it ends in .parquet, else a folder with a report."
-    ),
-]
 PAGE = "report.html"
 _SETTINGS = b"clickbandit"  # where a Parquet file says how it was made
 
 
+@dataclass(frozen=True)
+class SimulateOptions(RunOptions):
+    """As those of a comparison, with other defaults."""
+
+    policy: Annotated[list[str] | None, policies_option(", ".join(POLICIES))] = None
+    model: Annotated[list[str] | None, models_option("CM and PBM, where the file has them")] = None
+    runs: Runs = "10"
+
+
 @app.command()
+@with_options
 def simulate(
-    context: typer.Context,
-    queries: options.QueriesFile,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(*options.POLICY, help=options.POLICY_HELP, show_default=", ".join(POLICIES)),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
+    *,
+    given: SimulateOptions,
+    out: Annotated[
+        Path | None,
         typer.Option(
-            *options.MODEL, help=options.MODEL_HELP, show_default="CM and PBM, where the file has them"
+            metavar="PATH", help="Results: a table if it ends in .parquet, else a folder with a report."
         ),
     ] = None,
-    query: options.OneQuery = None,
-    positions: Positions = 5,
-    steps: Steps = "1e6",
-    runs: options.Runs = "10",
-    horizon: options.Horizon = None,
-    delay: options.Delay = "0",
-    drift: options.Drift = None,
-    flip: options.Flip = 0.0,
-    method: options.Method = "auto",
-    against: options.Against = "clicks",
-    until_settled: options.UntilSettled = False,
-    prior: options.FromPrior = "none",
-    prior_strength: options.PriorStrength = None,
-    max_loss: options.MaxLoss = None,
-    seed: options.Seed = 1,
-    out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report here, as one HTML page.")] = None,
     force: Force = False,
-    restart: options.Restart = False,
-    threads: options.Threads = None,
-    cluster: options.Cluster = None,
+    engine: EngineOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Let policies learn from simulated users, and see their regret.
@@ -74,7 +65,7 @@ def simulate(
     --policy cascade-kl-ucb:feedback=last --steps 1e6 --runs 10 --out results.parquet
     """
     with (
-        stoppable(resumable=out is not None) as experiments,
+        stoppable(engine, resumable=out is not None) as experiments,
         tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch,
     ):
         from clickbandit.experiments.comparison import SIMULATION
@@ -82,15 +73,15 @@ def simulate(
 
         if out is not None and out == report:
             raise InputError(f"--out and --report must be different, found {out} twice")
-        field, plan = planned(context.params, SIMULATION, POLICIES, MODELS)
+        field, plan = planned(given, SIMULATION, POLICIES, MODELS)
         table = out if out is not None and out.suffix == ".parquet" else None
         place = Path(scratch, "runs") if out is None else out.with_name(f"{out.name}.runs") if table else out
         with output(table, force) as table_file, output(report, force) as report_file:
-            folder = experiments.open(place, plan, restart=restart)
+            folder = experiments.open(place, plan)
             if not as_json:
                 say_what_is_run(field, plan, out)
             try:
-                experiments.run(threads=threads, cluster=cluster)
+                experiments.run()
             except KeyboardInterrupt:
                 if out is None:  # what is finished would be lost
                     show(folder.records, as_json)

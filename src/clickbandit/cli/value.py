@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickbandit.cli._logs import (
-    ColumnNames,
-    Format,
-    LogCommand,
-    OneRowPer,
-    PageSize,
-    SecondPages,
-    columns_of,
-    count,
-    is_said,
-)
-from clickbandit.cli._shared import Json, app
+from clickbandit.cli._logs import LogCommand, TableOptions
+from clickbandit.cli._shared import Json, app, with_options
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @app.command(cls=LogCommand)
+@with_options
 def value(
+    *,
     decisions: Annotated[
         list[str],
         typer.Argument(help="Files of clickbandit export or an archive; with --click-log, a click log."),
@@ -49,11 +41,7 @@ def value(
             "--click-log", help="The files have no propensities: say only what the click model says."
         ),
     ] = False,
-    format: Format = None,
-    columns: ColumnNames = None,
-    one_row_per: OneRowPer = None,
-    second_pages: SecondPages = "on",
-    page_size: PageSize = None,
+    reading: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Estimate what other lists would have earned, from exported decisions.
@@ -66,14 +54,12 @@ def value(
         raise InputError(
             "expected either --lists or --policy, found " + ("neither" if lists is None else "both")
         )
-    names = columns_of(columns, one_row_per, second_pages, page_size)
     if click_log:
         if lists is None:
             raise InputError("a policy cannot be run along a click log: give --lists")
-        counts = count(decisions, format, names)
-        _print_prediction(counts, _read_lists(lists), model, as_json)
+        _print_prediction(reading.count(decisions), _read_lists(lists), model, as_json)
         return
-    if is_said(format, names):
+    if reading.is_given:
         raise InputError(
             "--format, --columns and what goes with them are for a click log: give --click-log too"
         )
