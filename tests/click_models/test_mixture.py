@@ -77,7 +77,7 @@ def test_runs_compiled_from_another_module_and_is_found_in_the_cache(tmp_path: P
         done = subprocess.run(
             [sys.executable, "-W", "error", "script.py"],
             cwd=tmp_path,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment},
+            env={**os.environ, "CLICKBANDIT_CACHE": str(tmp_path), **environment},
             capture_output=True,
             text=True,
             check=True,

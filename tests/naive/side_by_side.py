@@ -78,7 +78,7 @@ def compare(
     for step, (shown, clicks) in enumerate(zip(users.shown.tolist(), users.clicked.tolist(), strict=True), 1):
         expected = twin.rank(rng)
         assert shown == expected, f"step {step}: {policy} shows {shown}, its twin {expected}"
-        outstanding.append((shown, clicks, twin.memo))
+        outstanding.append((shown, clicks, getattr(twin, "memo", None)))
         if len(outstanding) > delay:
             twin.update(*outstanding.popleft())
     assert run.rng.random() == rng.random(), f"{policy} and its twin drew differently often"

@@ -19,7 +19,10 @@ from clickbandit.queries import Query, load_queries, save_queries
 MODULES = Path(formats.__file__).parent.glob("[!_]*.py")
 BUILT_IN = sorted(module.stem.replace("_", "-") for module in MODULES if module.stem != "base")
 GUIDE = (Path(__file__).parents[3] / "docs" / "fitting.md").read_text()
-LOG = '{"q": "x", "shown": ["a", "b"], "clicked": ["b"]}\n{"q": "x", "shown": ["b", "a"], "clicked": []}\n'
+LOG = (
+    '{"their q": "x", "shown": ["a", "b"], "clicked": ["b"]}\n'
+    '{"their q": "x", "shown": ["b", "a"], "clicked": []}\n'
+)
 
 
 def forget_entry_points() -> None:
@@ -47,8 +50,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @pytest.fixture
 def their_format(install: Callable[[str], None]) -> str:
-    """The format that the guide shows, installed."""
+    """The format that the guide shows, installed; with a field of its own, as a format made from the guide may be
+    among ours."""
     (text,) = re.findall(r"```py\n(.*?)```", GUIDE, flags=re.S)
+    text = text.replace('"q"', '"their q"')
     install(text)
     return text
 
