@@ -16,7 +16,7 @@ from clickbandit.policies.base import Policy, parse_policy, policy_names
 from clickbandit.policies.propensities import copy_of, of_groups
 from clickbandit.queries import best_list, load_queries
 from clickbandit.value import Decisions
-from clickbandit.value.lists import Estimate, estimate
+from clickbandit.value.lists import ListEstimate, estimate
 
 POSITIONS, LISTS = 5, 10_000
 DRAWS = 100
@@ -84,10 +84,10 @@ class Found(NamedTuple):
 
     log: int
     truth: float
-    said: Sequence[Estimate]
+    said: Sequence[ListEstimate]
     """By estimators that are right for these users, and did not refuse."""
 
-    def holds(self, one: Estimate) -> bool:
+    def holds(self, one: ListEstimate) -> bool:
         assert one.low is not None
         assert one.high is not None
         return one.low <= self.truth <= one.high

@@ -198,7 +198,7 @@ def test_an_error_names_the_query_the_field_and_the_value(
         (["queries"], MISSING, ["a list of queries", "found none"]),
         (["queries"], [], ["a list of queries", "found []"]),
         (["queries"], {"cats": []}, ["a list of queries", 'found {"cats": []}']),
-        (["queries", 0, "query"], "dogs", ["query dogs is twice in the queries file"]),
+        (["queries", 0, "query"], "dogs", ["query dogs appears twice in the queries file"]),
     ],
 )
 def test_an_error_names_the_file(
@@ -256,7 +256,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
 def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     path = tmp_path / "queries.json"
     model = CascadeModel([0.5, 0.1])
-    with pytest.raises(InputError, match="query q is twice among the queries to save"):
+    with pytest.raises(InputError, match="query q appears twice among the queries to save"):
         save_queries(path, [Query("q", ["a"]), Query("p", ["a"]), Query("q", ["b"])])
     with pytest.raises(
         InputError, match=r"query q: PBM is a CascadeModel, which .* cannot hold under this name"

@@ -24,7 +24,7 @@ from clickbandit.click_models.ubm import UserBrowsingModel
 from clickbandit.compiling.kernel import is_compiled, kernel
 from clickbandit.errors import InputError
 from clickbandit.queries import best_list, load_queries
-from clickbandit.theory import Finding, check_assumptions, regret_bound
+from clickbandit.theory import AssumptionFinding, check_assumptions, regret_bound
 from strategies import models, probability, small_models
 
 
@@ -65,7 +65,7 @@ def excess_by_definition(model: ClickModel, n_positions: int) -> dict[int, float
     return excess
 
 
-def assert_breaks(model: ClickModel, finding: Finding) -> None:
+def assert_breaks(model: ClickModel, finding: AssumptionFinding) -> None:
     """The lists of a finding break the assumption, and its sentence has the two numbers that do."""
     assert finding.position is not None
     k = finding.position - 1

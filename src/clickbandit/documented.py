@@ -19,7 +19,7 @@ _hints = cache(get_type_hints)
 
 @cache
 def field_docs(kind: type) -> dict[str, str]:
-    """The text under each field of a class and of its bases, as far as their sources are there."""
+    """The text under each field of a class and of its bases, where their sources are available."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         try:

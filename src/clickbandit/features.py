@@ -10,7 +10,7 @@ from clickbandit.errors import InputError
 from clickbandit.priors import Prior
 
 LOWEST, HIGHEST = 0.01, 0.95
-_LEAST_FREEDOM = 5.0
+_MIN_FREEDOM = 5.0
 """Items beyond what the regression fits by itself, from which on it is known how far items differ from it."""
 _FAR = 1e6
 """Standard deviations, more than which make no difference."""
@@ -127,7 +127,7 @@ def _fit(x: Any, c: Any, m: Any, penalty: float) -> _Fitted:
     theta = inverse @ (z.T @ c)
     weighted = (z @ inverse) * m[:, None]
     misfit = 0.25
-    if len(x) - float((values / (values + penalty)).sum()) >= _LEAST_FREEDOM:
+    if len(x) - float((values / (values + penalty)).sum()) >= _MIN_FREEDOM:
         # the squares of the residuals, times m, have the expectation sum q v if shares of clicks have variances v: a
         # regression fits them the better the more features there are
         q = m - 2 * m * (weighted * z).sum(axis=1) + ((weighted @ vectors) ** 2 @ values)

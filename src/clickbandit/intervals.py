@@ -71,7 +71,7 @@ def mean_of_strata(
     freedom = error**2 / sum(one**2 / (size - 1) for one, size in zip(errors, sizes, strict=True))
     reach = student_quantile(min(math.floor(freedom + _ROUNDING), _MAX_FREEDOM))
     skewness = 0.0
-    if min(sizes) >= _TELLING:
+    if min(sizes) >= _MIN_FOR_SKEWNESS:
         skewness = math.fsum(cube / size**2 for cube, size in zip(cubes, sizes, strict=True)) / error**1.5
     unit, further = math.sqrt(error) / len(means), abs(skewness) * (1 + 2 * reach**2) / 6
     low, high = mean - unit * reach, mean + unit * reach
@@ -79,7 +79,7 @@ def mean_of_strata(
     return Interval(mean, max(low, min(least, mean)), high)
 
 
-_TELLING = 5
+_MIN_FOR_SKEWNESS = 5
 """Values from which on their skewness is made use of."""
 _ROUNDING = 1e-9  # of degrees of freedom: what is whole but for that is not rounded down
 _MAX_FREEDOM = 1000
@@ -125,7 +125,7 @@ Sums = tuple[float, float, float]
 
 
 class Units(NamedTuple):
-    """Sums over the units of an arm, such as users, who have some impressions each: in the place of `Sums`."""
+    """Sums over the units of an arm, such as users, who have some impressions each; used instead of `Sums`."""
 
     n: float
     impressions: float
@@ -136,8 +136,8 @@ class Units(NamedTuple):
     squared_clicks: float
 
 
-_LEAST_CLICKS = 20
-_LEAST_SPREAD = 10
+_MIN_CLICKS = 20
+_MIN_SPREAD = 10
 """Of the clicks of an arm: what the squares of their deviations from the mean add up to."""
 
 
@@ -212,7 +212,7 @@ def watched_over_shares(
         if not 0 < share < 1:
             raise InputError(f"the share of arm b must be above 0 and below 1, found {share}: leave it out")
     n = sum(a[0] + b[0] for _, a, b in periods)
-    if any(min(a[0], b[0]) < _LEAST_CLICKS and a[0] + b[0] > n / 100 for _, a, b in periods):
+    if any(min(a[0], b[0]) < _MIN_CLICKS and a[0] + b[0] > n / 100 for _, a, b in periods):
         return -math.inf, math.inf
     one = _weighed([(1 / (1 - share), a) for share, a, _ in periods])
     other = _weighed([(1 / share, b) for share, _, b in periods])
@@ -275,7 +275,7 @@ def _sequence(estimate: float, arms: Sequence[_Arm], level: float, tightest_at: 
             f"a confidence sequence needs a level between 0 and 1 and to be tightest at some number of impressions, "
             f"found {level} and {tightest_at}"
         )
-    if any(arm.clicks < _LEAST_CLICKS or arm.spread < _LEAST_SPREAD for arm in arms):
+    if any(arm.clicks < _MIN_CLICKS or arm.spread < _MIN_SPREAD for arm in arms):
         return -math.inf, math.inf
     alpha = 1 - level
     grown = _mixture_scale(alpha, tightest_at) * sum(arm.n for arm in arms) + 1
@@ -303,7 +303,7 @@ def watched_sum(estimate: float, residuals: "FloatArray", level: float = 0.95) -
     """
     n = len(residuals)
     squared_error = float(residuals @ residuals) / n**2
-    plenty = float(max(_LEAST_CLICKS, _LEAST_SPREAD))
+    plenty = float(max(_MIN_CLICKS, _MIN_SPREAD))
     return _sequence(estimate, [_Arm(n, estimate, squared_error, plenty, plenty)], level, n)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from clickbandit.defaults import STRENGTH
 from clickbandit.documented import Documented
-from clickbandit.errors import InputError
+from clickbandit.errors import InputError, shortened
 from clickbandit.intervals import student_quantile
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def check_order(order: Sequence[int], n_items: int) -> tuple[int, ...]:
         found = ()
     if sorted(found) != list(range(n_items)) or not found or list(found) != list(order):
         raise InputError(
-            f"a prior's order must name each item from 0 to {n_items - 1} once, found {_short(order)}"
+            f"a prior's order must name each item from 0 to {n_items - 1} once, found {shortened(repr(order), 60)}"
         )
     return found
 
@@ -228,7 +228,7 @@ def _numbers(name: str, values: Sequence[float], low: float, high: float) -> tup
         found = (math.nan,)
     if not all(low <= value <= high and math.isfinite(value) for value in found):
         expected = f"numbers from {low} to {high}" if math.isfinite(high) else "finite numbers"
-        raise InputError(f"a prior's {name} must be {expected}, found {_short(values)}")
+        raise InputError(f"a prior's {name} must be {expected}, found {shortened(repr(values), 60)}")
     return found
 
 
@@ -239,11 +239,6 @@ def _by_item(value: float | Sequence[float], n_items: int, name: str = "strength
     if len(value) != n_items:
         raise InputError(f"a prior must have {name} for each of its {n_items} items, found {len(value)}")
     return list(value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # --- curves -------------------------------------------------------------------------------------------------

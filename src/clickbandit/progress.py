@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-_EVERY = 0.5  # seconds, at which a line is written anew
+_EVERY = 0.5  # seconds between two updates of the line
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from clickbandit.click_models.base import RATES, ClickModel, model_class, model_names, refuse_rate
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.compiling.specialise import specialise
-from clickbandit.errors import InputError
+from clickbandit.errors import InputError, shortened
 
 FORMAT = "clickbandit/queries"
 VERSION = 1
@@ -50,7 +50,7 @@ class Query:
             lengths = {len(row) for row in self.features}
             if len(lengths) > 1:
                 raise InputError(
-                    f"query {self.query}: features must be as many numbers for each item, found {sorted(lengths)}"
+                    f"query {self.query}: features must be the same number for each item, found {sorted(lengths)}"
                 )
         for name, model in self.models.items():
             for part in model.by_item[:1]:
@@ -120,7 +120,7 @@ def load_queries(path: str | Path) -> list[Query]:
     queries = [_read_query(entry, number) for number, entry in enumerate(data["queries"], 1)]
     duplicate = _first_duplicate(query.query for query in queries)
     if duplicate is not None:
-        raise InputError(f"query {duplicate} is twice in the queries file {path}: give each query once")
+        raise InputError(f"query {duplicate} appears twice in the queries file {path}: give each query once")
     return queries
 
 
@@ -129,7 +129,7 @@ def save_queries(path: str | Path, queries: Iterable[Query], description: str = 
     queries = list(queries)
     duplicate = _first_duplicate(query.query for query in queries)
     if duplicate is not None:
-        raise InputError(f"query {duplicate} is twice among the queries to save: give each query once")
+        raise InputError(f"query {duplicate} appears twice among the queries to save: give each query once")
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -235,10 +235,7 @@ def _refuse_booleans(what: str, value: Any) -> None:
 
 def _short(value: Any) -> str:
     """A value from a file as it may stand in a sentence."""
-    if value is None:
-        return "none"
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return "none" if value is None else shortened(json.dumps(value), 60)
 
 
 # --- the best list ------------------------------------------------------------------------------------------
@@ -310,12 +307,8 @@ def reference_list(model: ClickModel, positions: int, against: Against) -> tuple
         return best_list(model, positions)
     refuse_rate(model)
     model.check_positions(positions)
-    ranking = _by_attraction(model, positions)
+    ranking = model.by_attraction()[:positions]
     return ranking, model.reward(ranking)
-
-
-def _by_attraction(model: ClickModel, positions: int) -> list[int]:
-    return [int(item) for item in np.argsort(-np.asarray(model.attraction), kind="stable")[:positions]]
 
 
 def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
@@ -336,7 +329,7 @@ def best_list(model: ClickModel, positions: int) -> tuple[list[int], float]:
 def _best_list(model: ClickModel, positions: int) -> tuple[tuple[int, ...], float]:
     refuse_rate(model)
     model.check_positions(positions)
-    by_attraction = _by_attraction(model, positions)
+    by_attraction = model.by_attraction()[:positions]
     known = model.best_list(positions)
     if known is None:
         if n_lists(model, positions) > MAX_LISTS:

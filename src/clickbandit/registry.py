@@ -53,10 +53,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> type[T]:
         """The class of this name, or an error that names the nearest."""
-        if self._one_each and name in self._modules:
-            (kind,) = self._classes(self._module(self._modules[name]))
-            return kind
-        if not self._one_each and name in self._modules:
+        if name in self._modules:
             for kind in self._classes(self._module(self._modules[name])):
                 if self.name_of(kind) == name:
                     return kind

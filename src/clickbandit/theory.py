@@ -46,7 +46,7 @@ _MAX_CHECKED = 250_000  # with more lists than this, a sample is checked
 _TOLERANCE = 1e-9  # differences up to this one are rounding
 
 
-class Finding(NamedTuple):
+class AssumptionFinding(NamedTuple):
     """Whether a click model keeps one of the assumptions."""
 
     assumption: int
@@ -87,7 +87,7 @@ class _Worst:
 
 def check_assumptions(
     model: ClickModel, positions: int, *, seed: int = 0, samples: int = 20_000
-) -> list[Finding]:
+) -> list[AssumptionFinding]:
     """Which of the paper's assumptions a click model keeps on lists of this length, from the first to the sixth.
 
     Goes through all lists where these are not too many, and else through a random sample with as many lists as
@@ -130,7 +130,9 @@ def check_assumptions(
         if number == 6 and not known:
             text += " (the best list is taken to be the items by decreasing attraction: there are too many to search)"
         holds = not found.lists
-        findings.append(Finding(number, NAMES[number], holds, exhaustive, found.lists, found.position, text))
+        findings.append(
+            AssumptionFinding(number, NAMES[number], holds, exhaustive, found.lists, found.position, text)
+        )
     return findings
 
 
@@ -160,20 +162,16 @@ def regret_bound(model: ClickModel, positions: int, horizon: int) -> float:
 # --- which lists are compared -------------------------------------------------------------------------------
 
 
-def _by_attraction(model: ClickModel) -> IntArray:
-    return np.argsort(-np.asarray(model.attraction), kind="stable")
-
-
 def _best(model: ClickModel, positions: int) -> tuple[list[int], bool]:
     """The best list, and whether it is known to be the best."""
     if n_lists(model, positions) > MAX_LISTS and model.best_list(positions) is None:
-        return _by_attraction(model)[:positions].tolist(), False
+        return model.by_attraction()[:positions], False
     return best_list(model, positions)[0], True
 
 
 def _sample(model: ClickModel, positions: int, samples: int, rng: np.random.Generator) -> Iterator[Lists]:
     """Random lists: any, near the order of attraction (where policies spend their time), and near its reverse."""
-    order = _by_attraction(model)
+    order = np.array(model.by_attraction())
     at_once = max(1, 1_000_000 // model.n_items)
     for first in range(0, samples, at_once):
         size = min(at_once, samples - first)
@@ -250,7 +248,7 @@ def _tidied(lists: IntArray, k: IntArray) -> IntArray:
 # --- what was found, in words -------------------------------------------------------------------------------
 
 
-def _independent_attraction(model: ClickModel) -> Finding:
+def _independent_attraction(model: ClickModel) -> AssumptionFinding:
     """Assumption 1 is about how a model is built: no list shows it. Single models draw each item by itself; in a
     mixture a user's kind may tie the items together, even where clicks keep assumption 2."""
     items = _dependent_items(model) if isinstance(model, MixtureModel) else None
@@ -267,7 +265,7 @@ def _independent_attraction(model: ClickModel) -> Finding:
             f"items {', '.join(map(str, items))} all attract a user with probability {both}, but the product of "
             f"their attractions is {product}: what attracts a user depends on the user's kind"
         )
-    return Finding(1, NAMES[1], items is None, True, (), None, text)
+    return AssumptionFinding(1, NAMES[1], items is None, True, (), None, text)
 
 
 def _dependent_items(model: MixtureModel) -> list[int] | None:

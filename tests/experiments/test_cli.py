@@ -70,7 +70,7 @@ def test_everything_without_an_argument(run: Run, small: None, monkeypatch: pyte
         assert name in out
     for sentence in ("CascadeKL-UCB has less regret", "Theorem 1", "Hoeffding bounds", "Without elimination"):
         assert sentence in out
-    assert "What is not shown takes --scale paper." in out
+    assert "What is not shown here needs --scale paper." in out
     assert out.splitlines()[-1] == "report: reproduction-quick/report.html"
     folder = Path("reproduction-quick")
     table = pq.read_table(folder / "results.parquet")
@@ -198,7 +198,7 @@ def test_what_is_damaged_is_run_again(run: Run) -> None:
     assert code == 2
     assert "out is not finished: 1 of 16 runs are missing (1 damaged): resume it with the command" in err
     code, _, err = run(*TINY)
-    assert (code, err) == (0, "1 damaged results in out are run again\n")
+    assert (code, err) == (0, "1 damaged results in out will be run again\n")
     assert pq.read_table("out/results.parquet").equals(whole)
 
 

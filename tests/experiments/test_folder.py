@@ -268,7 +268,7 @@ def test_a_full_disk_gets_a_sentence(tmp_path: Path, whole: pa.Table) -> None:
 def test_plans_that_cannot_be_run_are_refused() -> None:
     with pytest.raises(InputError, match="nothing to run"):
         Plan(QUERIES, [])
-    with pytest.raises(InputError, match="twice in the plan"):
+    with pytest.raises(InputError, match="the same run twice"):
         Plan(QUERIES, [*plan().units, plan(seed=3).units[0]])
     with pytest.raises(InputError, match="runs must be at least 1"):
         plan(runs=0)

@@ -89,7 +89,7 @@ def test_runs_of_other_streams_are_not_continued(run: Run) -> None:
         run(*COMPARE)
     assert str(refused.value).splitlines()[0] == (
         "clickbandit: comparison holds runs whose random numbers were drawn in another way (streams 1, now 2), which "
-        "new runs must not be mixed with: give another folder, or start anew with --restart, which throws them away"
+        "new runs must not be mixed with: give another folder, or start over with --restart, which discards them"
     )
     assert load_results("comparison").table.equals(before)
     run(*COMPARE, "--restart")

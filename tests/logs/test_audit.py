@@ -285,7 +285,7 @@ def test_the_curvature_of_items_is_not_mixed_with_that_of_their_neighbours() -> 
         return 0.0
 
     nothing = (np.zeros(n + 1), np.zeros(n + 1))
-    with information(values, step, nothing, n, separate=False, apart=size) as found:
+    with information(values, step, nothing, n, separate=False, spacing=size) as found:
         assert found.local == pytest.approx(np.diag(matrix)[:n], rel=1e-3)
     with information(values, step, nothing, n, separate=False) as found:
         assert found.local != pytest.approx(np.diag(matrix)[:n], rel=0.1)

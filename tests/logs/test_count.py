@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log, files
-from clickbandit.logs.tally import Database
+from clickbandit.logs.tally import LogDatabase
 from naive import logs as naive
 
 item = st.sampled_from(["a", "b", "c", "d", "é"])
@@ -175,7 +175,7 @@ def test_memory_limit_is_checked(limit: str, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_statement_is_ctrl_c() -> None:
-    database = Database()
+    database = LogDatabase()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     try:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()

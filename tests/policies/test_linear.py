@@ -69,7 +69,7 @@ def test_a_regression_is_no_surer_than_it_is() -> None:
         Ridge(2).prior([[1, 1], [1]])
     with pytest.raises(InputError, match="finite"):
         Ridge(2).prior([[1, float("nan")]])
-    with pytest.raises(InputError, match="as many numbers for each item, found"):
+    with pytest.raises(InputError, match="the same number for each item, found"):
         Query("q", ["a", "b"], {}, features=[[1], [1, 2]])
 
 

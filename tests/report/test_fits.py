@@ -1,4 +1,4 @@
-"""How well click models foretell clicks, drawn for print and as a page."""
+"""How well click models predict clicks, drawn for print and as a page."""
 
 import re
 from pathlib import Path

@@ -305,7 +305,7 @@ def test_the_command(run):
     assert as_json["estimates"][0]["estimator"] == "sips"
     assert "random would have earned 0." in run("log.parquet", "--policy", "random").output
     said = run("log.csv", "--lists", "good.json", "--click-log").output
-    assert "what a fitted PBM says, and no measurement: the log has no propensities" in said
+    assert "the prediction of a fitted PBM, not a measurement: the log has no propensities" in said
     named = run("named.csv", "--lists", "good.json", "--click-log", "--columns", "query=term").output
     assert named == said
 

@@ -67,31 +67,31 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="N,N",
-            help="Steps after which the items are shuffled, so that users like others from then on.",
+            help="Steps after which the items are shuffled, so that users prefer other items from then on.",
         ),
     ] = None
-    flip: Annotated[float, typer.Option(help="Share of clicks and of missing clicks that are inverted.")] = (
+    flip: Annotated[float, typer.Option(help="Share of clicks, and of missing clicks, that are flipped.")] = (
         0.0
     )
     method: Annotated[
         str,
         typer.Option(
-            help="Take steps one by one (step), many at once (leap), or the quicker of both (auto)."
+            help="Take steps one by one (step), many at once (leap), or whichever is faster (auto)."
         ),
     ] = "auto"
     against: Annotated[
         str,
         typer.Option(
             metavar="LIST",
-            help="What regret is against: the list with the most expected clicks (clicks), or the items by decreasing "
-            "attraction (attraction).",
+            help="The list that regret is measured against: the one with the most expected clicks (clicks), or the "
+            "items by decreasing attraction (attraction).",
         ),
     ] = "clicks"
     until_settled: Annotated[
         bool,
         typer.Option(
             "--until-settled",
-            help="End a run when its list has been the same for a fifth of all steps; the remaining steps count like "
+            help="End a run once its list has stayed the same for a fifth of all steps; the remaining steps count like "
             "its last tenth.",
         ),
     ] = False
@@ -99,15 +99,15 @@ class RunOptions:
         str,
         typer.Option(
             metavar="WHAT",
-            help="What policies start from, if they can: the order of the items in the file (given-order), their "
-            "scores (scores), the click models of another file, or nothing (none).",
+            help="What policies that can use a prior start from: the order of the items in the file (given-order), "
+            "their scores (scores), the click models of another file, or nothing (none).",
         ),
     ] = "none"
     prior_strength: Annotated[
         float | None,
         typer.Option(
             metavar="N",
-            help="How many examinations the prior is worth, item by item.",
+            help="How many examinations of each item the prior is worth.",
             show_default=f"{STRENGTH:g}",
         ),
     ] = None
@@ -115,7 +115,7 @@ class RunOptions:
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Share of the clicks that the order of the file would get, which policies may lose; such as 0.02.",
+            help="The share of the clicks of the file's own order that policies may lose, such as 0.02.",
             show_default="no budget",
         ),
     ] = None
@@ -208,7 +208,7 @@ class Experiments:
         folder = self._stack.enter_context(Folder.open(path, plan, restart=self._restart))
         self.folders.append(folder)
         if folder.damaged:
-            print(f"{folder.damaged:,} damaged results in {path} are run again", file=sys.stderr)
+            print(f"{folder.damaged:,} damaged results in {path} will be run again", file=sys.stderr)
         return folder
 
     def run(self) -> None:

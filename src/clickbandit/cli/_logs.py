@@ -59,28 +59,33 @@ class TableOptions:
     """What a log looks like: options of every command that may read one."""
 
     format: Annotated[
-        str | None, typer.Option(help=f"The log's format: {FORMATS}.", show_default="what it looks like")
+        str | None,
+        typer.Option(help=f"The log's format: {FORMATS}.", show_default="recognised from the file"),
     ] = None
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=COLUMN,..",
-            help="What columns of a table are called: impression, query, item, position (or row and column), click, "
-            "page; or query, list, clicks. a+b is both together.",
-            show_default="as here",
+            help="The table's own names for the columns impression, query, item, position (or row and column), click "
+            "and page, or query, list and clicks. a+b combines two columns.",
+            show_default="these names",
         ),
     ] = None
     one_row_per: Annotated[
         str | None,
-        typer.Option(help="list or result: what a row of the table is.", show_default="as its columns say"),
+        typer.Option(help="What one row of the table is: list or result.", show_default="as its columns say"),
     ] = None
     second_pages: Annotated[
         str,
-        typer.Option(help="on: second pages are positions 11 and on; apart: they are queries of their own."),
+        typer.Option(
+            help="on: a second page continues the positions of the first; apart: it is a query of its own."
+        ),
     ] = "on"
     page_size: Annotated[
         int | None,
-        typer.Option(help="How many results a page has, with a column page or --second-pages apart."),
+        typer.Option(
+            help="How many results a page has; needed with a column page and with --second-pages apart."
+        ),
     ] = None
 
     @property
@@ -115,11 +120,11 @@ class LogOptions(TableOptions):
     """How a log is read: options of every command that is about one."""
 
     query_key: Annotated[
-        str, typer.Option(help="query, or query+region to tell the regions of yandex-relpred apart.")
+        str, typer.Option(help="query, or query+region to keep the regions of yandex-relpred apart.")
     ] = "query"
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False
     memory_limit: Annotated[
-        str, typer.Option(help="How much memory counting may take; the rest is put on disk.")
+        str, typer.Option(help="How much memory counting may use; the rest goes to disk.")
     ] = "2GiB"
     cluster: Annotated[
         str | None,
@@ -136,6 +141,6 @@ class LogOptions(TableOptions):
 
 
 def warn(reading: "Reading") -> None:
-    """Say in red what whoever uses counts should know first."""
+    """Print the warnings of a reading in red."""
     for text in reading.warnings:
         typer.secho(f"warning: {text}", fg=None if os.environ.get("NO_COLOR") else typer.colors.RED, err=True)

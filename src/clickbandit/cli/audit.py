@@ -23,14 +23,14 @@ def audit(
         ),
     ] = None,
     models: Annotated[
-        str, typer.Option(help="Comma-separated click models whose opinions are shown.")
+        str, typer.Option(help="Comma-separated click models to compare.")
     ] = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
     min_sessions: Annotated[int, typer.Option(help="Refuse queries with fewer sessions.")] = 200,
     min_clicks: Annotated[
         int, typer.Option(help="Refuse queries with fewer clicks on their usual list.")
     ] = 20,
     min_impressions: Annotated[
-        int, typer.Option(help="Bring no item into a list that was shown fewer times.")
+        int, typer.Option(help="Never suggest an item that was shown fewer times.")
     ] = 50,
     top: Annotated[int, typer.Option(help="How many queries the table shows.")] = 20,
     reading: LogOptions,

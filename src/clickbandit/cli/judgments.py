@@ -22,11 +22,11 @@ def judgments(
         typer.Option("--as", help="csv (with standard errors), qrels, opensearch, quepid or letor."),
     ] = "csv",
     model: Annotated[
-        str | None, typer.Option(help="The click model; DBN or PBM, whichever fits better, if not given.")
+        str | None, typer.Option(help="The click model; by default DBN or PBM, whichever fits better.")
     ] = None,
     grades: Annotated[str, typer.Option(help="The lowest and the highest grade.")] = "0-4",
     min_impressions: Annotated[
-        int, typer.Option(help="Judge no item that fewer users looked at, by the click model.")
+        int, typer.Option(help="Leave out items that fewer users looked at, according to the click model.")
     ] = 20,
     reading: LogOptions,
     force: Force = False,
@@ -56,7 +56,7 @@ def judgments(
         f"{found.num_rows:,} of {counts.n_pairs:,} items were looked at {min_impressions:,} times and judged by {name}"
     )
     if name != best:
-        print(f"{best} fits this log better: judge by it, or items that few users reach may seem the best")
+        print(f"{best} fits this log better: judge by it, or items that few users reach may seem best")
     print(f"written: {out}")
 
 

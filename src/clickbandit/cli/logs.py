@@ -51,9 +51,13 @@ Tolerance = Annotated[
 Smoothing = Annotated[str, typer.Option(help="p,q: a parameter is (p + numerator) / (p + q + denominator).")]
 Empirical = Annotated[
     bool,
-    typer.Option("--empirical", help="Estimate the prior of items from the log (PBM, UBM), not --smoothing."),
+    typer.Option(
+        "--empirical", help="Estimate the prior of items from the log (PBM, UBM) instead of --smoothing."
+    ),
 ]
-Compat = Annotated[str | None, typer.Option(help="pyclick: its DBN and CCM.", show_default="exact EM")]
+Compat = Annotated[
+    str | None, typer.Option(help="pyclick: fit DBN and CCM as PyClick does.", show_default="exact EM")
+]
 SaveCounts = Annotated[
     Path | None, typer.Option(help="Write the counts here, as Parquet: --format counts reads them.")
 ]
@@ -88,7 +92,7 @@ def fit(
 
     For example: clickbandit fit log.tsv.gz --models CM,PBM --top-queries 60 --items 10 --out queries.json
     """
-    from clickbandit.click_models.fitting import Options
+    from clickbandit.click_models.fitting import FitOptions
     from clickbandit.logs import choose_queries
     from clickbandit.queries import save_queries
     from clickbandit.report.fits import doubt_text, fit_rows, print_fits
@@ -97,7 +101,7 @@ def fit(
     for option, number in (("--top-queries", top_queries), ("--items", items)):
         if number is not None:
             at_least_1(option, number)
-    options = Options(_smoothing(smoothing), iterations, tolerance, compat, empirical)
+    options = FitOptions(_smoothing(smoothing), iterations, tolerance, compat, empirical)
     with (
         output(out, force) as queries_file,
         output(save_counts, force) as counts_file,

@@ -217,7 +217,7 @@ def draw_reproduction(folder: Path, as_json: bool) -> None:
     print_notes()
     print_claims(claims)
     if settings["scale"] != "paper" and any(claim.holds is None for claim in claims):
-        print("What is not shown takes --scale paper.")
+        print("What is not shown here needs --scale paper.")
     for path in written:
         if path.suffix == ".html":
             print(f"report: {path}")

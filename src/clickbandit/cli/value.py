@@ -20,25 +20,27 @@ def value(
     *,
     decisions: Annotated[
         list[str],
-        typer.Argument(help="Files of clickbandit export or an archive; with --click-log, a click log."),
+        typer.Argument(
+            help="Files written by clickbandit export or --archive; with --click-log, a click log."
+        ),
     ],
     lists: Annotated[
         Path | None,
         typer.Option(
-            help='What is to be valued: JSON such as {"red shoes": ["B", "A", "C"]}.', show_default="none"
+            help='The lists to value: JSON such as {"red shoes": ["B", "A", "C"]}.', show_default="none"
         ),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Or a policy that learns, such as cts: it is run along the log.", show_default="none"
+            help="Or a policy that learns, such as cts: it is replayed along the log.", show_default="none"
         ),
     ] = None,
     model: Annotated[str, typer.Option(help="The click model of dm and cascade-dr.")] = "PBM",
     click_log: Annotated[
         bool,
         typer.Option(
-            "--click-log", help="The files have no propensities: say only what the click model says."
+            "--click-log", help="The files have no propensities: print only the click model's prediction."
         ),
     ] = False,
     reading: TableOptions,
@@ -102,7 +104,7 @@ def _print_valuation(valued: Any, estimated: bool) -> None:
     shown = valued.shown
     print(
         f"{valued.lists:,} lists were shown, with {shown.value:.4f} {valued.unit} each ({shown.low:.4f} to "
-        f"{shown.high:.4f}); {valued.left_out:,} others are left out. In their place the new ones would have had:"
+        f"{shown.high:.4f}); {valued.left_out:,} others are left out. In their place the new lists would have earned:"
     )
     rows = [
         {
@@ -117,9 +119,9 @@ def _print_valuation(valued: Any, estimated: bool) -> None:
         for one in valued.estimates
     ]
     print_table(rows)
-    print(f"dm: a fitted {valued.model} says {valued.predicted:.4f}, which is right as far as the model is.")
+    print(f"dm: a fitted {valued.model} says {valued.predicted:.4f}, which is as right as the model is.")
     if estimated:
-        print("Propensities are estimates by draws, whose error is not in the intervals.")
+        print("Propensities were estimated by draws; the intervals do not include their error.")
 
 
 def _number(value: float | None) -> str:
@@ -133,9 +135,7 @@ def _print_prediction(counts: "Counts", lists: dict[str, list[str]], model: str,
     found = fit(counts, model)
     unknown = next((query for query in lists if query not in found.queries), None)
     if unknown is not None:
-        raise InputError(
-            f"there must be lists for queries of the log, found {unknown!r}, which it does not have"
-        )
+        raise InputError(f"expected lists for queries of the log, found {unknown!r}, which is not in it")
     said = {
         query: float(found.model(query, items).click_probability(range(len(items))).sum())
         for query, items in lists.items()
@@ -145,4 +145,4 @@ def _print_prediction(counts: "Counts", lists: dict[str, list[str]], model: str,
         return
     for query, clicks in said.items():
         print(f"{query}: {clicks:.4f} clicks")
-    print(f"This is what a fitted {model} says, and no measurement: the log has no propensities.")
+    print(f"This is the prediction of a fitted {model}, not a measurement: the log has no propensities.")

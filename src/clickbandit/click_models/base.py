@@ -12,7 +12,7 @@ import numpy as np
 
 from clickbandit import click_models, registry
 from clickbandit.click_models.contract import Functions, Patterns
-from clickbandit.click_models.fitting import Counts, Estimate, Options
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.click_models.patterns import ENUMERATED
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted
 from clickbandit.documented import Documented, hints_of
@@ -61,14 +61,6 @@ class Law(Documented):
                 self._check_probabilities(field, entry, entries[0])
         elif not isinstance(value, (int, float)) or not 0 <= value <= 1:
             raise InputError(f"{self.name}: {field} must hold probabilities between 0 and 1, found {value!r}")
-
-    def _check_by_item(self, field: str) -> None:
-        """Refuse a field that has not one value for each item."""
-        found = len(getattr(self, field))
-        if found != self.n_items:
-            raise InputError(
-                f"{self.name}: {field} must have a value for each of the {self.n_items} items, found {found}"
-            )
 
     @property
     def name(self) -> str:
@@ -141,7 +133,7 @@ class Law(Documented):
         return float(self._run("log_likelihood")(self.params, shown, np.asarray(clicks, np.int64)))
 
     @classmethod
-    def fit(cls, counts: Counts, options: Options) -> Estimate:
+    def fit(cls, counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
         """Learn the parameters from grouped counts."""
         if cls.functions.fit is None:
             raise InputError(
@@ -182,6 +174,16 @@ class ClickModel(Law):
         super().__post_init__()
         if not self.attraction:
             raise InputError(f"{self.name}: attraction must have at least one item")
+        for name in self.by_item:
+            found = len(getattr(self, name))
+            if found != self.n_items:
+                raise InputError(
+                    f"{self.name}: {name} must have a value for each of the {self.n_items} items, found {found}"
+                )
+
+    def by_attraction(self) -> list[int]:
+        """The items, the most attractive first; of equal ones the lower number."""
+        return [int(item) for item in np.argsort(-np.asarray(self.attraction), kind="stable")]
 
     def with_items(self, order: Sequence[int]) -> Self:
         """The same users with the items in another order: item i is what item order[i] is here."""

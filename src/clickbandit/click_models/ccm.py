@@ -18,7 +18,7 @@ from clickbandit.click_models import pyclick
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.em import Values, maximise
-from clickbandit.click_models.fitting import Counts, Endings, Estimate, Options
+from clickbandit.click_models.fitting import Endings, FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """EM over lists and their last clicks; whether a clicked item was relevant is a second draw of
     attraction."""
     endings = counts.endings

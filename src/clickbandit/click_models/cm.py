@@ -15,7 +15,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions, Patterns
-from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate, shares, sums
 from clickbandit.click_models.patterns import CHANCE, CHOOSE, add_factor
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
@@ -137,7 +137,7 @@ def pattern_law(
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """Clicks by times shown with no click above: users look no further than their first click."""
     cells = counts.cells
     first = cells.previous == cells.position
@@ -160,4 +160,4 @@ class CascadeModel(ClickModel):
     patterns = Patterns(pattern_law, closed_form=True, single_click=True)
 
     def best_list(self, n_positions: int) -> list[int]:
-        return [int(item) for item in np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions]]
+        return self.by_attraction()[:n_positions]

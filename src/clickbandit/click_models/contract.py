@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from clickbandit.click_models.fitting import Counts, Estimate, Options
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.contracts import Contract
 
@@ -42,10 +42,10 @@ class LogLikelihood(Protocol):
     def __call__(self, params: Params, ranking: IntArray, clicks: IntArray, /) -> float: ...
 
 
-class Fit(Protocol):
+class FitParameters(Protocol):
     """The parameters that grouped counts of a log give. Plain Python."""
 
-    def __call__(self, counts: Counts, options: Options, /) -> Estimate: ...
+    def __call__(self, counts: GroupedCounts, options: FitOptions, /) -> ParameterEstimate: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Functions(Contract):
     examination_probability: Probability
     """That the position is examined."""
     log_likelihood: LogLikelihood
-    fit: Fit | None = None
+    fit: FitParameters | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,7 @@ from clickbandit.click_models import pyclick
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.em import Step, Values, maximise
-from clickbandit.click_models.fitting import Counts, Endings, Estimate, Options
+from clickbandit.click_models.fitting import Endings, FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """EM over lists and their last clicks: did users stop there, or go on and like nothing?"""
     sizes = {"attraction": counts.n_pairs, "satisfaction": counts.n_pairs, "continuation": 1}
     exact = expectation(counts)
@@ -100,7 +100,7 @@ def fit(counts: Counts, options: Options) -> Estimate:
     return maximise(sizes, step, counts, options, exact=exact, by_pair=2)
 
 
-def expectation(counts: Counts) -> Step:
+def expectation(counts: GroupedCounts) -> Step:
     """The step of exact EM."""
     endings, below = counts.endings, np.zeros(counts.n_positions + 1)
     return lambda values, num, den: _expect(values, num, den, endings, below)
@@ -174,7 +174,3 @@ class DynamicBayesianModel(ClickModel):
     """The probability that each item satisfies the user who clicked it."""
     continuation: float
     """The probability that a user who is not satisfied goes on to the next position."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_by_item("satisfaction")

@@ -15,7 +15,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
-from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate, shares, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """Clicks by times shown down to the last click; and of the clicks at a position, the share that were the
     last."""
     cells, n = counts.cells, counts.n_pairs

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clickbandit.click_models.fitting import Cells, Counts, Estimate, Joint, Options, penalty, smoothed
+from clickbandit.click_models.fitting import (
+    Cells,
+    FitOptions,
+    GroupedCounts,
+    Joint,
+    ParameterEstimate,
+    penalty,
+    smoothed,
+)
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
 FLOOR, CAP = 1e-12, 1 - 1e-6
@@ -27,13 +35,13 @@ Step = Callable[[Values, Values, Values], float]
 def maximise(
     sizes: Mapping[str, int],
     step: Step,
-    counts: Counts,
-    options: Options,
+    counts: GroupedCounts,
+    options: FitOptions,
     *,
     exact: Step | None = None,
     by_pair: int = 1,
     separate: bool = False,
-) -> Estimate:
+) -> ParameterEstimate:
     """Dempster, Laird, Rubin (1977): from 0.5, count what is expected, take the smoothed shares, repeat.
 
     `exact` is the step of exact EM where `step` is not. The first `by_pair` parameters have a value for each
@@ -44,7 +52,7 @@ def maximise(
     trace: list[float] = []
     limit = MAX_ITERATIONS if options.iterations is None else options.iterations
     while True:
-        likelihood, num, den = _expect(step, values)
+        likelihood, num, den = expect(step, values)
         trace.append(likelihood + penalty(values, options.smoothing))
         settled = len(trace) > 1 and trace[-1] - trace[-2] < options.tolerance * counts.n_sessions
         if len(trace) > limit or (settled and options.iterations is None):
@@ -59,13 +67,13 @@ def maximise(
         prior,
         counts.n_pairs * by_pair,
         separate=separate,
-        apart=_APART if options.joint else 1,
+        spacing=_PROBE_SPACING if options.joint else 1,
     ) as found:
         covariance = found.covariance()
         errors = standard_errors(values, found, covariance)
         joint = found.joint(covariance) if options.joint else None
     names = list(sizes)
-    return Estimate(
+    return ParameterEstimate(
         dict(zip(names, values, strict=True)),
         dict(zip(names, errors, strict=True)),
         likelihood,
@@ -75,7 +83,8 @@ def maximise(
     )
 
 
-def _expect(step: Step, values: Values) -> tuple[float, Values, Values]:
+def expect(step: Step, values: Values) -> tuple[float, Values, Values]:
+    """The log-likelihood of values, and the expected counts of each parameter, by one step of EM."""
     num, den = tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values))
     return step(values, num, den), num, den
 
@@ -84,9 +93,9 @@ def _expect(step: Step, values: Values) -> tuple[float, Values, Values]:
 
 _MOVE = 1e-4  # of a log-odds, to see how the gradient changes
 _PROBES = 8
-_APART = 64
+_PROBE_SPACING = 64
 """Where parameters are drawn from, those of so many pairs that stand together are told apart: that takes longer."""
-_LARGEST_MATRIX = 30_000_000
+_MAX_MATRIX = 30_000_000
 """Entries of what lies between the parameters of pairs and the shared ones: more are kept in a file."""
 _BLOCK = 100_000  # pairs at a time
 _SOLVING = 200  # steps of conjugate gradients, at most
@@ -136,14 +145,14 @@ def standard_errors(values: Values, found: Information, covariance: FloatArray) 
 
 @contextmanager
 def information(
-    values: Values, step: Step, prior: Values, n_local: int, *, separate: bool, apart: int = 1
+    values: Values, step: Step, prior: Values, n_local: int, *, separate: bool, spacing: int = 1
 ) -> Iterator[Information]:
     """By Fisher's identity the gradient is what EM expects: p + num - (p + q + den) value. Its differences give the
     matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas, Kokiopoulou, Saad 2007; exact
     where pairs are separate), of the shared ones all, and what lies between. `prior` is p and q of each parameter.
 
     Pairs of one query stand together, and those of different queries are separate: so signs that are so many places
-    `apart` hardly disturb each other.
+    `spacing` apart hardly disturb each other.
     """
     p, q = prior
     value = np.concatenate(values)
@@ -152,7 +161,7 @@ def information(
 
     def gradient(at: FloatArray) -> FloatArray:
         moved = 1 / (1 + np.exp(-at))
-        _, num, den = _expect(step, tuple(np.split(moved, _cuts(values))))
+        _, num, den = expect(step, tuple(np.split(moved, _cuts(values))))
         return p + np.concatenate(num) - (p + q + np.concatenate(den)) * moved
 
     here = gradient(odds)
@@ -166,7 +175,9 @@ def information(
 
     rng = np.random.default_rng(0)
     local = np.zeros(n_local)
-    for probe in _probes(values, n_local, 1 if separate or apart > 1 else _PROBES, 1 if separate else apart):
+    for probe in _probes(
+        values, n_local, 1 if separate or spacing > 1 else _PROBES, 1 if separate else spacing
+    ):
         signs = rng.choice([-1.0, 1.0], n_local) * probe
         local += of_pairs(signs) * signs
     local = np.maximum(local, np.maximum((p + q) * value * (1 - value), 1e-12)[:n_local])
@@ -178,17 +189,17 @@ def information(
         yield Information(local, between, solved)
 
 
-def _probes(values: Values, n_local: int, times: int, apart: int) -> Iterator[FloatArray]:
+def _probes(values: Values, n_local: int, times: int, spacing: int) -> Iterator[FloatArray]:
     """Which parameters of pairs are moved at once, and how far: the squares add up to 1 for each."""
-    if apart == 1:
+    if spacing == 1:
         for _ in range(times):
             yield np.full(n_local, math.sqrt(1 / times))
         return
     sizes = [len(value) for value in values]
     kind = np.repeat(np.arange(len(sizes)), sizes)[:n_local]
-    place = np.concatenate([np.arange(size) for size in sizes])[:n_local] % apart
+    place = np.concatenate([np.arange(size) for size in sizes])[:n_local] % spacing
     for one in range(int(kind.max(initial=-1)) + 1):
-        for at in range(apart):
+        for at in range(spacing):
             yield ((kind == one) & (place == at)).astype(float)
 
 
@@ -221,7 +232,7 @@ def _solve(
 @contextmanager
 def _matrix(rows: int, columns: int) -> Iterator[FloatArray]:
     """Room for a matrix, in memory or in a file that is gone afterwards."""
-    if rows * columns <= _LARGEST_MATRIX:
+    if rows * columns <= _MAX_MATRIX:
         yield np.empty((rows, columns))
         return
     with tempfile.TemporaryFile() as file:

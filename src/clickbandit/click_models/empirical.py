@@ -15,23 +15,24 @@ from clickbandit.click_models.em import (
     FLOOR,
     Step,
     examination,
+    expect,
     information,
     maximise,
     standard_errors,
 )
-from clickbandit.click_models.fitting import Cells, Counts, Estimate, Options, sums
+from clickbandit.click_models.fitting import Cells, FitOptions, GroupedCounts, ParameterEstimate, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray
 
 NO_PRIOR = (0.001, 0.001)
 """Smoothing that only keeps what was never seen from 0 and 1."""
 _ROUNDS = 500
 _SETTLED = 1e-9
-_STRONGEST = 1e4  # of a prior, in impressions
+_MAX_STRENGTH = 1e4  # of a prior, in impressions
 
 
 def fit_examination(
-    cells: Cells, slot: IntArray, sizes: Mapping[str, int], counts: Counts, options: Options
-) -> Estimate:
+    cells: Cells, slot: IntArray, sizes: Mapping[str, int], counts: GroupedCounts, options: FitOptions
+) -> ParameterEstimate:
     """EM for attraction by pair and examination by slot, with the prior that is given or with an estimated one."""
     step = examination(cells, slot)
     if options.empirical is False:
@@ -42,9 +43,7 @@ def fit_examination(
     values = tuple(found.parameters.values())
     look = sums(cells.pair, cells.shown * values[1][slot], counts.n_pairs)
     clicks = np.minimum(sums(cells.pair, cells.clicked, counts.n_pairs), look)
-    shown = np.maximum(sums(cells.pair, cells.shown, counts.n_pairs), 1)
-    usual = np.rint(sums(cells.pair, cells.shown * cells.position, counts.n_pairs) / shown).astype(np.int64)
-    p, q = beta_priors(clicks, look, usual)
+    p, q = beta_priors(clicks, look, usual_positions(cells, counts.n_pairs))
     attraction = _attraction(step, values, p, q)
     weak = np.full(len(values[1]), NO_PRIOR[0])
     with information(values, step, _everywhere(NO_PRIOR, values), counts.n_pairs, separate=True) as without:
@@ -54,9 +53,7 @@ def fit_examination(
         errors = standard_errors((attraction, values[1]), with_prior, covariance)
         joint = with_prior.joint(covariance) if options.joint else None
     names = list(sizes)
-    likelihood = step(
-        (attraction, values[1]), tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values))
-    )
+    likelihood, _, _ = expect(step, (attraction, values[1]))
     return replace(
         found,
         parameters=dict(zip(names, (attraction, values[1]), strict=True)),
@@ -65,6 +62,12 @@ def fit_examination(
         is_empirical=True,
         joint=joint,
     )
+
+
+def usual_positions(cells: Cells, n_pairs: int) -> IntArray:
+    """Where each pair stands on average, from 0."""
+    shown = np.maximum(sums(cells.pair, cells.shown, n_pairs), 1)
+    return np.rint(sums(cells.pair, cells.shown * cells.position, n_pairs) / shown).astype(np.int64)
 
 
 def beta_priors(clicks: FloatArray, trials: FloatArray, group: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -85,7 +88,7 @@ def beta_priors(clicks: FloatArray, trials: FloatArray, group: IntArray) -> tupl
         mean = sums(group, a / total, n) / size
         squares = sums(group, a * (a + 1) / (total * (total + 1)), n) / size
         spread = np.maximum(squares - mean**2, 1e-12)
-        strength = np.clip(mean * (1 - mean) / spread - 1, 0.01, _STRONGEST)
+        strength = np.clip(mean * (1 - mean) / spread - 1, 0.01, _MAX_STRENGTH)
         before, p, q = p, strength * mean, strength * (1 - mean)
         if np.abs(p - before).max(initial=0) < _SETTLED:
             break
@@ -97,8 +100,7 @@ def _attraction(step: Step, values: tuple[FloatArray, ...], p: FloatArray, q: Fl
     attraction, shared = values
     for _ in range(_ROUNDS):
         now = attraction, shared
-        num, den = tuple(map(np.zeros_like, now)), tuple(map(np.zeros_like, now))
-        step(now, num, den)
+        _, num, den = expect(step, now)
         attraction = np.clip((p + num[0]) / (p + q + den[0]), FLOOR, CAP)
         if np.abs(attraction - now[0]).max(initial=0) < _SETTLED:
             break

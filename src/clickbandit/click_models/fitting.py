@@ -17,7 +17,7 @@ from clickbandit.errors import InputError
 
 
 class Cells(NamedTuple):
-    """Counts by (query, item), position and last click above, in this order. A (query, item) is a `pair`."""
+    """GroupedCounts by (query, item), position and last click above, in this order. A (query, item) is a `pair`."""
 
     pair: IntArray
     position: IntArray
@@ -59,7 +59,7 @@ class Endings(NamedTuple):
     """How often each pair was surely examined: at or above a last click."""
 
 
-class Counts(Protocol):
+class GroupedCounts(Protocol):
     """What a model's `fit` takes: see `clickbandit.logs.Counts`."""
 
     @property
@@ -77,7 +77,7 @@ class Counts(Protocol):
 
 
 @dataclass(frozen=True)
-class Options:
+class FitOptions:
     """How to fit."""
 
     smoothing: tuple[float, float] = (1.0, 1.0)
@@ -89,9 +89,9 @@ class Options:
     compat: str | None = None
     """`pyclick` for the formulas of PyClick where they differ from exact EM."""
     empirical: bool | None = False
-    """Whether the prior of items is estimated from the data, in the place of `smoothing`; None: where the model can."""
+    """Whether the prior of items is estimated from the data, instead of `smoothing`; None: where the model can."""
     joint: bool = False
-    """Whether to keep how the errors of parameters hang together (`Estimate.joint`)."""
+    """Whether to keep how the errors of parameters are related (`ParameterEstimate.joint`)."""
 
     def __post_init__(self) -> None:
         if len(self.smoothing) != 2 or not all(0 <= value < math.inf for value in self.smoothing):
@@ -105,7 +105,7 @@ class Options:
 
 
 class Joint(NamedTuple):
-    """How the errors of a fit's parameters hang together, in log-odds: those that all queries share are jointly normal,
+    """How the errors of a fit's parameters are related, in log-odds: those that all queries share are jointly normal,
     and given these, each parameter of a pair is normal by itself."""
 
     precision: FloatArray
@@ -117,7 +117,7 @@ class Joint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ParameterEstimate:
     """A model's parameters as fitted, each an array over pairs, over positions, or of one value."""
 
     parameters: Mapping[str, FloatArray]
@@ -172,11 +172,11 @@ def penalty(parameters: Sequence[FloatArray], smoothing: tuple[float, float]) ->
     )
 
 
-def shares(counted: Mapping[str, tuple[FloatArray, FloatArray]], options: Options) -> Estimate:
+def shares(counted: Mapping[str, tuple[FloatArray, FloatArray]], options: FitOptions) -> ParameterEstimate:
     """The fit of a model whose parameters are shares (num, den) that can be counted: no iterations."""
     values = {name: smoothed(num, den, options.smoothing) for name, (num, den) in counted.items()}
     likelihood = sum(bernoulli_log_likelihood(values[name], *counted[name]) for name in counted)
-    return Estimate(
+    return ParameterEstimate(
         values,
         {name: bernoulli_errors(values[name], den, options.smoothing) for name, (_, den) in counted.items()},
         likelihood,

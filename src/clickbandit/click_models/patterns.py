@@ -1,4 +1,4 @@
-"""What is clicked when items are shown in batchs, each in random order: the law by which simulations leap.
+"""What is clicked when items are shown in batches, each in random order: the law by which simulations leap.
 
 `enumerate_orders` serves any click model, by going through all orders. A model whose form gives the law away has a
 law of its own, with the same arguments.
@@ -37,7 +37,7 @@ def enumerate_orders(
 
     `batch[k]` is the first position of the batch that holds position k; the items of a batch are in random order.
     With a `pool` the positions that are left in the last batch are filled with items drawn from it, and an outcome
-    is the mask and, above its bits, how many of these were clicked. Where batchs are independent the mask is that of
+    is the mask and, above its bits, how many of these were clicked. Where batches are independent the mask is that of
     the batch at `first` alone, else `first` is 0. `work` and `spare` are arrays to write to.
     """
     n, n_positions = len(shown), len(batch)
@@ -72,7 +72,7 @@ ENUMERATED = Patterns(enumerate_orders)
 
 @slow_path
 def n_orders(batch: IntArray) -> int:
-    """In how many orders the batchs can show their items."""
+    """In how many orders the batches can show their items."""
     orders = 1
     for k in range(len(batch)):
         orders *= k + 1 - batch[k]

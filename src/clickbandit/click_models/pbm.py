@@ -17,7 +17,7 @@ import numpy as np
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions, Patterns
 from clickbandit.click_models.empirical import fit_examination
-from clickbandit.click_models.fitting import Counts, Estimate, Options
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.click_models.patterns import CHANCE, CHOOSE, add_factor, bits
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
@@ -128,7 +128,7 @@ def make_exact(law: FloatArray, n: int, n_outcomes: int) -> None:
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """EM over (query, item, position): without a click, the item did not attract or nobody looked."""
     cells = counts.by_position
     sizes = {"attraction": counts.n_pairs, "examination": counts.n_positions}
@@ -157,8 +157,7 @@ class PositionBasedModel(ClickModel):
 
     def best_list(self, n_positions: int) -> list[int]:
         """The more attractive item where more users look."""
-        items = np.argsort(-np.asarray(self.attraction), kind="stable")[:n_positions]
         positions = np.argsort(-np.asarray(self.examination[:n_positions]), kind="stable")
         ranking = np.empty(n_positions, np.int64)
-        ranking[positions] = items
+        ranking[positions] = self.by_attraction()[:n_positions]
         return [int(item) for item in ranking]

@@ -16,7 +16,7 @@ import numpy as np
 
 from clickbandit.click_models.base import Law
 from clickbandit.click_models.contract import Functions
-from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate, shares, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class GlobalClickRate(Law):
         return Params(np.array([self.rate]), by_position=False, by_item=False)
 
     @classmethod
-    def fit(cls, counts: Counts, options: Options) -> Estimate:
+    def fit(cls, counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
         """Clicks by items shown."""
         cells = counts.by_position
         return shares({"rate": (cells.clicked.sum(keepdims=True), cells.shown.sum(keepdims=True))}, options)
@@ -131,7 +131,7 @@ class RankClickRate(Law):
         return len(self.rate)
 
     @classmethod
-    def fit(cls, counts: Counts, options: Options) -> Estimate:
+    def fit(cls, counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
         """Clicks by lists that are long enough."""
         cells, n = counts.by_position, counts.n_positions
         clicked, shown = sums(cells.position, cells.clicked, n), sums(cells.position, cells.shown, n)
@@ -159,7 +159,7 @@ class DocumentClickRate(Law):
         return Params(np.asarray(self.rate, float), by_position=False, by_item=True)
 
     @classmethod
-    def fit(cls, counts: Counts, options: Options) -> Estimate:
+    def fit(cls, counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
         """An item's clicks by its impressions."""
         cells, n = counts.by_position, counts.n_pairs
         return shares(

@@ -16,7 +16,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
-from clickbandit.click_models.fitting import Counts, Estimate, Options, shares, sums
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate, shares, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 
 # --- parameters ---------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """Clicks by times shown down to the last click; and of an item's clicks, the share that were the last."""
     cells, n = counts.cells, counts.n_pairs
     clicked = sums(cells.pair, cells.clicked, n)
@@ -114,7 +114,3 @@ class SimplifiedDynamicBayesianModel(ClickModel):
 
     satisfaction: Sequence[float]
     """The probability that each item satisfies the user who clicked it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_by_item("satisfaction")

@@ -18,7 +18,7 @@ import numpy as np
 from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.contract import Functions
 from clickbandit.click_models.empirical import fit_examination
-from clickbandit.click_models.fitting import Counts, Estimate, Options
+from clickbandit.click_models.fitting import FitOptions, GroupedCounts, ParameterEstimate
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.errors import InputError
 
@@ -96,7 +96,7 @@ def log_likelihood(params: Params, ranking: IntArray, clicks: IntArray) -> float
 # --- fitting ------------------------------------------------------------------------------------------------
 
 
-def fit(counts: Counts, options: Options) -> Estimate:
+def fit(counts: GroupedCounts, options: FitOptions) -> ParameterEstimate:
     """EM as in the PBM, with an examination for each position and last click above; its rows stand in one
     array."""
     cells, n = counts.cells, counts.n_positions

@@ -26,7 +26,7 @@ ITEMS = "items "
 """Those of the second by this and the number of items."""
 BOUNDS = ("batchrank", "batchrank:bounds=hoeffding")
 ELIMINATION = ("batchrank", "batchrank:eliminate=false")
-_SELDOM = 0.001  # how many look at the second position
+_SECOND_EXAMINED = 0.001  # how many look at the second position
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def items_queries(discussion: Discussion) -> list[Query]:
     return [
         _query(
             f"{ITEMS}{n}",
-            PositionBasedModel([0.9 - discussion.gap * item for item in range(n)], [1, _SELDOM]),
+            PositionBasedModel([0.9 - discussion.gap * item for item in range(n)], [1, _SECOND_EXAMINED]),
         )
         for n in discussion.items
     ]

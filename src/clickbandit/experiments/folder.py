@@ -54,7 +54,7 @@ class Folder:
     def open(cls, path: str | Path, plan: Plan, *, restart: bool = False) -> Iterator["Folder"]:
         """Begin an experiment in a new folder, or resume it where it was left.
 
-        A folder with the results of another experiment is refused, unless `restart` says to throw these away.
+        A folder with the results of another experiment is refused, unless `restart` says to discard them.
         """
         folder = cls(Path(path), plan)
         folder._refuse_others()
@@ -185,7 +185,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What hinders writing is told in one sentence."""
+    """Says in one sentence why a file cannot be written."""
     try:
         yield
     except OSError as error:

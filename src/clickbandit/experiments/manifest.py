@@ -1,12 +1,12 @@
 """The manifest of a folder with results: what is run, with which settings, seeds and versions; and what differs."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from clickbandit.errors import InputError
+from clickbandit.errors import InputError, shortened
 from clickbandit.experiments.plan import Plan, Unit
 from clickbandit.experiments.versions import versions
 
@@ -98,15 +98,9 @@ def some(told: Sequence[str]) -> str:
 def _short(value: Any) -> str:
     """A setting as it may stand in a sentence; lists of one value are that value."""
     if isinstance(value, list) and not any(isinstance(entry, (list, dict)) for entry in value):
-        return _cut(_joined(value))
-    if value is None:
-        return "none"
-    return _cut(value if isinstance(value, str) else json.dumps(value))
+        return shortened(" | ".join(map(_text, value)) or "none", _MAX_LETTERS)
+    return "none" if value is None else shortened(_text(value), _MAX_LETTERS)
 
 
-def _joined(values: Iterable[Any]) -> str:
-    return " | ".join(value if isinstance(value, str) else json.dumps(value) for value in values) or "none"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 3]}..."
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

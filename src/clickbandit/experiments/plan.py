@@ -92,7 +92,7 @@ class Plan:
         if not self.units:
             raise InputError("there is nothing to run: name at least one policy, click model and query")
         if len({unit.name for unit in self.units}) < len(self.units):
-            raise InputError("a run is twice in the plan: name each policy, click model and query once")
+            raise InputError("the plan has the same run twice: name each policy, click model and query once")
 
     @cached_property
     def problems(self) -> dict[Unit, Problem]:

@@ -20,7 +20,7 @@ def read_source(text: str, strength: float | None, queries: Sequence[Query]) -> 
     if text == NONE:
         if strength is not None:
             raise InputError(
-                f"a prior's strength needs a prior: give one, found a strength of {strength} and none"
+                f"a prior's strength needs a prior: give --prior too, found a strength of {strength} alone"
             )
         return None
     if strength is not None and not 0 < strength < float("inf"):

@@ -16,7 +16,7 @@ from clickbandit.simulation.outcome import window_ends
 from clickbandit.simulation.trace import COLUMNS, Trace
 
 QUERIES, LOG = "queries.json", "runs.log"
-WHAT_TO_DO = "give another folder, or start anew with --restart, which throws them away"
+WHAT_TO_DO = "give another folder, or start over with --restart, which discards them"
 Record = dict[str, Any]
 """A line of the log: `unit`, what was run; `regret` and `clicks`, a step, by window; `final_list`, what the policy
 would show if it stopped exploring; `settled`, the last step of a run that ended early because its list was settled
@@ -45,7 +45,7 @@ def load_results(path: str | Path) -> Results:
     if found != manifest["queries"]:
         raise InputError(
             f"{folder / QUERIES} is not what was run on: the manifest expects {manifest['queries'][:16]}, found "
-            f"{found[:16]}: give the file its content back, or start anew with --restart"
+            f"{found[:16]}: restore the file, or start over with --restart"
         )
     records, damaged = read_log(folder / LOG)
     by_name = {name_of(record): record for record in records}

@@ -26,7 +26,7 @@ class Interrupted(KeyboardInterrupt):
         self.traces = traces
 
 
-class Options(TypedDict, total=False):
+class SimulateArguments(TypedDict, total=False):
     """What `simulate` takes beside policies and users."""
 
     positions: int
@@ -46,12 +46,12 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def simulate(policy: PolicyLike, model: Users, **options: Unpack[Options]) -> Trace: ...
+def simulate(policy: PolicyLike, model: Users, **options: Unpack[SimulateArguments]) -> Trace: ...
 
 
 @overload
 def simulate(
-    policy: list[Any] | tuple[Any, ...], model: Users, **options: Unpack[Options]
+    policy: list[Any] | tuple[Any, ...], model: Users, **options: Unpack[SimulateArguments]
 ) -> list[Trace]: ...
 
 
@@ -83,10 +83,10 @@ def simulate(
     is learned just before step t + `delay` + 1. The same arguments give the same trace, whatever else is run. In each
     run all policies meet the same users, and items are numbered by chance; traces have the numbers of the model.
 
-    `drift` has the steps after which users change: a step alone shuffles the items, anew in each run and the same for
-    all policies; (step, model) names the users from then on. Regret is against the best list of the users at hand; what
-    policies are told of users is of those at the start. `flip` is the share of clicks, and of missing clicks, that
-    are seen inverted; regret is by the users' own clicks.
+    `drift` has the steps after which users change: a step alone shuffles the items, differently in each run but alike
+    for all policies; (step, model) names the users from then on. Regret is against the best list of the current users;
+    what policies are told of users is true of those at the start. `flip` is the share of clicks, and of missing clicks,
+    that are seen inverted; regret goes by the users' own clicks.
 
     With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
     up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is

@@ -1,6 +1,6 @@
 """Which queries of a log are ordered wrongly: the better list, what it would earn, and what proving it takes.
 
-What users click on lists that were never shown rests on a click model: the one that best foretells sessions that it was
+What users click on lists that were never shown rests on a click model: the one that best predicts sessions that it was
 not fitted to. The better list is the best by what its parameters are expected to be, and its gain has an interval from
 draws of them. Since the list is chosen by the same estimates, it looks better than it is unless these are shrunk, and
 so they are (`posterior`).
@@ -92,7 +92,7 @@ class Audit:
     model: str
     """The click model by which lists are judged."""
     findings: Sequence[Finding]
-    """The most clicks to be had first."""
+    """Those with the most clicks to gain first."""
     refused: Mapping[str, str]
     """Queries with too little evidence, and why."""
     n_sessions: int
@@ -169,7 +169,7 @@ def audit(
 
 
 def best_model(counts: Counts, models: Sequence[str], seed: int = 0) -> str:
-    """The click model that best foretells a fifth of the sessions when it is fitted to the others.
+    """The click model that best predicts a fifth of the sessions when it is fitted to the others.
 
     The first one if there are too few sessions for that.
     """
@@ -352,7 +352,7 @@ def climb(rewards: Callable[[IntArray], FloatArray], usual: IntArray, n_items: i
 
 
 def _neighbours(order: IntArray, n_items: int) -> IntArray:
-    """All lists that differ by an exchange of two items, a move of one, or an item in the place of another."""
+    """All lists that differ by an exchange of two items, a move of one, or a replacement of one by another item."""
     shown, found = order.tolist(), []
     unused = sorted(set(range(n_items)).difference(shown))
     for k, item in enumerate(shown):

@@ -11,12 +11,12 @@ from clickbandit.logs.counts import Counts
 from clickbandit.logs.posterior import fit_posterior
 
 _DRAWS = 2000
-_FEW = 30
+_MIN_CLICKS = 30
 """Clicks at a position: with fewer its examination is not drawn from a normal distribution in log-odds."""
 
 
 @dataclass(frozen=True)
-class Place:
+class PositionBias:
     """A position of the lists of a log."""
 
     position: int
@@ -36,7 +36,7 @@ class Place:
         }
 
 
-def bias(counts: Counts, seed: int = 0) -> list[Place]:
+def bias(counts: Counts, seed: int = 0) -> list[PositionBias]:
     """The examination of each position relative to the first, which is all that clicks tell.
 
     >>> from clickbandit.logs import count_log
@@ -52,11 +52,11 @@ def bias(counts: Counts, seed: int = 0) -> list[Place]:
     cells, n = counts.by_position, counts.n_positions
     shown, clicked = (sums(cells.position, part, n) for part in (cells.shown, cells.clicked))
     attracted = sums(cells.position, cells.shown * known.means["attraction"][cells.pair], n)
-    for k in np.flatnonzero(clicked < _FEW).tolist():  # so many of those who would click there
+    for k in np.flatnonzero(clicked < _MIN_CLICKS).tolist():  # so many of those who would click there
         drawn[:, k] = rng.beta(clicked[k] + 0.5, max(attracted[k] - clicked[k], 0) + 0.5, _DRAWS)
     places = []
     for k in range(n):
         interval = interval_of_draws(drawn[:, k] / drawn[:, 0])
         examination = interval._replace(mean=float(found[k] / found[0]))
-        places.append(Place(k + 1, int(shown[k]), float(clicked[k] / max(shown[k], 1)), examination))
+        places.append(PositionBias(k + 1, int(shown[k]), float(clicked[k] / max(shown[k], 1)), examination))
     return places

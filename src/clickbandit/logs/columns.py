@@ -46,9 +46,9 @@ class Columns:
     click: str | None = None
     """Yes or no, a number of clicks, or when it was."""
     page: str | None = None
-    """The number of the page of results, from 1 or from 0, if positions begin anew on each."""
+    """The number of the page of results, from 1 or from 0, if positions start over on each."""
     row: str | None = None
-    """Of a grid, from 1 or from 0, in the place of a position."""
+    """Of a grid, from 1 or from 0, instead of a position."""
     column: str | None = None
     """Of a grid, from 1 or from 0."""
     list: str | None = None

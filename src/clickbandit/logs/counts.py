@@ -15,7 +15,7 @@ from clickbandit.errors import InputError
 from clickbandit.extras import pa
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import read_saved, write_saved
-from clickbandit.logs.tally import SESSIONS_BY_QUERY, Database, Kind, Tally
+from clickbandit.logs.tally import SESSIONS_BY_QUERY, Kind, LogDatabase, Tally
 
 # The highest bit that is set. Halves keep log2 exact: it rounds 2^49 - 1 up.
 _TOP_BIT = """
@@ -24,7 +24,7 @@ _TOP_BIT = """
 """
 
 
-class Patterns(NamedTuple):
+class ClickPatterns(NamedTuple):
     """Sessions grouped by what was shown and clicked."""
 
     start: IntArray
@@ -47,7 +47,7 @@ class Counts:
 
     kind: ClassVar[Kind] = "lists"
 
-    def __init__(self, database: Database, reading: Reading) -> None:
+    def __init__(self, database: LogDatabase, reading: Reading) -> None:
         self._database = database
         self.reading = reading
         """What was read, and what was left out."""
@@ -166,10 +166,12 @@ class Counts:
         return Endings(start, pair, last, none, clicked, ended, certain)
 
     @cached_property
-    def patterns(self) -> Patterns:
+    def patterns(self) -> ClickPatterns:
         """Every list with every way in which it was clicked."""
         columns = self._database.arrays("SELECT list, clicks, sessions FROM patterns ORDER BY list, clicks")
-        return Patterns(*self._places, columns["list"], columns["clicks"], columns["sessions"].astype(float))
+        return ClickPatterns(
+            *self._places, columns["list"], columns["clicks"], columns["sessions"].astype(float)
+        )
 
     @cached_property
     def impressions(self) -> IntArray:
@@ -247,7 +249,7 @@ class ItemCounts(Counts):
 
     kind = "items"
 
-    def __init__(self, database: Database, reading: Reading) -> None:
+    def __init__(self, database: LogDatabase, reading: Reading) -> None:
         self._database = database
         self.reading = reading
         database.run("""
@@ -295,7 +297,7 @@ class ItemCounts(Counts):
         raise self._too_little()
 
     @property
-    def patterns(self) -> Patterns:
+    def patterns(self) -> ClickPatterns:
         raise self._too_little()
 
     def _too_little(self) -> InputError:

@@ -63,7 +63,7 @@ class Header(NamedTuple):
         return max((i + 1 for i, name in enumerate(self.names) if name), default=0)
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """How lines are cut."""
 
     delimiter: int
@@ -72,7 +72,7 @@ class Layout(NamedTuple):
     """By field: its column among those asked for, or -1."""
 
 
-class Rows(NamedTuple):
+class RowBuffers(NamedTuple):
     """What is found, with room for so many rows and bytes."""
 
     line: IntArray
@@ -115,7 +115,7 @@ def read_rows(path: Path, header: Header, fields: Sequence[int]) -> Iterator[Row
     """Some fields of a file's rows, block by block."""
     columns = np.full(header.n_fields, -1)
     columns[list(fields)] = range(len(fields))
-    layout = Layout(ord(header.delimiter), header.ends_in_cr, columns)
+    layout = RowLayout(ord(header.delimiter), header.ends_in_cr, columns)
     rest, line, at, truncated, skip = b"", 1 + header.n_lines, 0, False, header.size
     for piece in files.pieces(path):
         at, truncated = piece.bytes_read, piece.truncated
@@ -133,14 +133,14 @@ def read_rows(path: Path, header: Header, fields: Sequence[int]) -> Iterator[Row
         yield RowBlock(_table(rows), at, truncated)
 
 
-def _cut(data: bytes, layout: Layout, line: int, *, is_last: bool) -> Iterator[Rows]:
+def _cut(data: bytes, layout: RowLayout, line: int, *, is_last: bool) -> Iterator[RowBuffers]:
     """The rows of whole lines, some at a time."""
     n_lines = data.count(b"\n") + (data.count(b"\r") if layout.ends_in_cr else 0)
     n_columns, n_fields = layout.columns.max(initial=-1) + 1, len(layout.columns)
     n_rows = room = min(n_lines, MAX_ROWS)
     n_read = 0
     while n_rows == room and n_read < len(data):
-        rows = Rows(
+        rows = RowBuffers(
             line=np.zeros(room, np.int64),
             kind=np.zeros(room, np.int64),
             ends=np.zeros((n_columns, room + 1), np.int64),
@@ -153,7 +153,7 @@ def _cut(data: bytes, layout: Layout, line: int, *, is_last: bool) -> Iterator[R
         yield rows
 
 
-def _table(rows: Rows) -> pa.Table:
+def _table(rows: RowBuffers) -> pa.Table:
     n = int(rows.totals[N_ROWS])
     kind = rows.kind[:n]
     columns = []
@@ -175,7 +175,7 @@ def _table(rows: Rows) -> pa.Table:
 
 
 @entry_point
-def cut_rows(text: Bytes, layout: Layout, is_last: bool, rows: Rows) -> None:
+def cut_rows(text: Bytes, layout: RowLayout, is_last: bool, rows: RowBuffers) -> None:
     """Cut lines into as many rows as there is room for, up to one that may go on in what follows, if anything does."""
     start, row, line = rows.totals[N_READ], 0, rows.totals[LINE]
     while start < len(text) and row < len(rows.line):
@@ -206,7 +206,7 @@ def cut_rows(text: Bytes, layout: Layout, is_last: bool, rows: Rows) -> None:
 
 
 @kernel
-def line_end(text: Bytes, start: int, layout: Layout) -> int:
+def line_end(text: Bytes, start: int, layout: RowLayout) -> int:
     """Where a line's end stands; there always is one."""
     i = start
     while text[i] != LF and not (layout.ends_in_cr and text[i] == CR):
@@ -220,7 +220,7 @@ def is_blank(text: Bytes, start: int, end: int) -> bool:
 
 
 @kernel
-def cut_row(text: Bytes, start: int, end: int, layout: Layout, bounds: IntArray, n: int) -> int:
+def cut_row(text: Bytes, start: int, end: int, layout: RowLayout, bounds: IntArray, n: int) -> int:
     """Note where the fields of a row from the n-th on begin and end, without their quotes; what the row is."""
     n_fields, i, stray = len(layout.columns), start, False
     if end > start and text[end - 1] == CR and not layout.ends_in_cr:
@@ -266,7 +266,7 @@ def closing_quote(text: Bytes, begin: int, end: int) -> int:
 
 
 @kernel
-def put_fields(text: Bytes, start: int, layout: Layout, rows: Rows, row: int) -> None:
+def put_fields(text: Bytes, start: int, layout: RowLayout, rows: RowBuffers, row: int) -> None:
     """Copy the fields of the current row to their columns."""
     for n in range(len(layout.columns)):
         column = layout.columns[n]
@@ -283,7 +283,7 @@ def put_fields(text: Bytes, start: int, layout: Layout, rows: Rows, row: int) ->
 
 
 @kernel
-def put_line(text: Bytes, start: int, end: int, rows: Rows, row: int) -> None:
+def put_line(text: Bytes, start: int, end: int, rows: RowBuffers, row: int) -> None:
     """Copy a line that is no row to the first column."""
     for column in range(len(rows.ends)):
         at = rows.ends[column, row]

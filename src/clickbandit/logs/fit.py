@@ -11,7 +11,7 @@ import numpy as np
 
 from clickbandit.click_models.base import ClickModel, model_class
 from clickbandit.click_models.empirical import NO_PRIOR
-from clickbandit.click_models.fitting import Joint, Options
+from clickbandit.click_models.fitting import FitOptions, Joint
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
@@ -37,7 +37,7 @@ class Fit:
     iterations: int
     seconds: float
     joint: Joint | None = None
-    """How the errors hang together, if that was asked for (`Options.joint`) and they do."""
+    """How the errors are related, if that was asked for (`FitOptions.joint`) and they do."""
     is_empirical: bool = False
     """Whether the prior of items was estimated."""
 
@@ -122,8 +122,8 @@ def fit(
     model: str,
     *,
     iterations: int | None = None,
-    tolerance: float = Options.tolerance,
-    smoothing: tuple[float, float] = Options.smoothing,
+    tolerance: float = FitOptions.tolerance,
+    smoothing: tuple[float, float] = FitOptions.smoothing,
     compat: str | None = None,
     empirical: bool = False,
 ) -> Fit:
@@ -132,7 +132,7 @@ def fit(
     Parameters that belong to an item are those of a (query, item); all others are shared by all queries. EM
     runs for `iterations`, or until an iteration improves the penalised log-likelihood by less than
     `tolerance` for each session. `compat="pyclick"` gives PyClick's DBN and CCM. `empirical` estimates the
-    prior of items from the data (PBM and UBM), in the place of `smoothing`.
+    prior of items from the data (PBM and UBM), instead of `smoothing`.
 
     >>> from clickbandit.logs import count_log
     >>> import pandas
@@ -144,11 +144,11 @@ def fit(
     >>> cascade.table["impressions"].to_pylist()
     [4, 4]
     """
-    options = Options((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat, empirical)
+    options = FitOptions((float(smoothing[0]), float(smoothing[1])), iterations, tolerance, compat, empirical)
     return fit_with(counts, model, options)
 
 
-def fit_with(counts: Counts, model: str, options: Options) -> Fit:
+def fit_with(counts: Counts, model: str, options: FitOptions) -> Fit:
     """As `fit`, with all options in one."""
     kind = model_class(model)
     start = time.perf_counter()

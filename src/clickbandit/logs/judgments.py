@@ -56,14 +56,14 @@ def judgments(
     clicked = sums(cells.pair, cells.clicked, counts.n_pairs)
     if not clicked.any():
         raise InputError(
-            "nothing can be judged without a click, found none: see whether the right column is read"
+            "nothing can be judged without clicks, and there are none: check that the right column is read (--columns)"
         )
     model = model or judging_model(counts)
     relevance, error, looked = dbn_relevance(counts) if model == "DBN" else _relevances(counts, model)
     enough = looked >= min_impressions
     if not enough.any():
         raise InputError(
-            f"no item was looked at {min_impressions:,} times, at most {looked.max():,.0f}: lower the least number"
+            f"no item was looked at {min_impressions:,} times, the most is {looked.max():,.0f}: lower --min-impressions"
         )
     best = max(float(np.quantile(relevance[enough], _BEST)), 1e-12)
     share = np.where(clicked > 0, relevance / best, 0.0)

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from clickbandit.click_models.base import model_class
-from clickbandit.click_models.empirical import beta_priors
-from clickbandit.click_models.fitting import Options, sums
+from clickbandit.click_models.empirical import beta_priors, usual_positions
+from clickbandit.click_models.fitting import FitOptions
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.logs.counts import Counts
 from clickbandit.logs.fit import Fit, fit_with
 
-_SMALLEST, _LARGEST = 1e-6, 1 - 1e-6  # of probabilities, so that log-odds are finite
+_MIN_CHANCE, _MAX_CHANCE = 1e-6, 1 - 1e-6  # of probabilities, so that log-odds are finite
 _WEAK = (0.1, 0.1)
 """Smoothing of models whose prior is estimated here and not by their fits: just enough to keep EM from 0 and 1."""
-_VAGUEST = 0.5
+_MAX_ERROR = 0.5
 """Of log-odds: the largest standard error that is drawn from. What is vaguer, such as whether users look more or like
 more, the log does not tell, and clicks hardly depend on it."""
 _POOLED = 20
@@ -33,15 +33,12 @@ _POOLED = 20
 
 def fit_posterior(counts: Counts, model: str) -> "Posterior":
     """Fit a click model, with an estimated prior where it can, and keep what is known of its parameters."""
-    options = Options(smoothing=_WEAK, empirical=None, joint=True)
-    return Posterior(fit_with(counts, model, options), usual_positions(counts), options.smoothing)
-
-
-def usual_positions(counts: Counts) -> IntArray:
-    """Where each pair stands on average, from 0."""
-    cells, n = counts.by_position, counts.n_pairs
-    shown = np.maximum(sums(cells.pair, cells.shown, n), 1)
-    return np.rint(sums(cells.pair, cells.shown * cells.position, n) / shown).astype(np.int64)
+    options = FitOptions(smoothing=_WEAK, empirical=None, joint=True)
+    return Posterior(
+        fit_with(counts, model, options),
+        usual_positions(counts.by_position, counts.n_pairs),
+        options.smoothing,
+    )
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class Posterior:
         value = self._shared_values
         drawn = (normal * np.sqrt(size)) @ vectors.T
         unit = value * (1 - value)
-        return np.asarray(np.clip(drawn, (_SMALLEST - value) / unit, (_LARGEST - value) / unit))
+        return np.asarray(np.clip(drawn, (_MIN_CHANCE - value) / unit, (_MAX_CHANCE - value) / unit))
 
     def draws(
         self, rows: IntArray, deviations: FloatArray, rng: np.random.Generator
@@ -97,10 +94,12 @@ class Posterior:
         """For each parameter of pairs: its values for these pairs, a row for each row of deviations."""
         found = {}
         for name, (a, b) in self.shares.items():
-            drawn = np.clip(rng.beta(a[rows], b[rows], (len(deviations), len(rows))), _SMALLEST, _LARGEST)
+            drawn = np.clip(
+                rng.beta(a[rows], b[rows], (len(deviations), len(rows))), _MIN_CHANCE, _MAX_CHANCE
+            )
             slope = self._known[name][2]
             if slope is not None:
-                limit = _odds(np.array(_LARGEST))
+                limit = _odds(np.array(_MAX_CHANCE))
                 drawn = _chance(np.clip(_odds(drawn) - deviations @ slope[rows].T, -limit, limit))
             found[name] = drawn
         return found
@@ -125,20 +124,20 @@ class Posterior:
     @cached_property
     def _shared_values(self) -> FloatArray:
         values = np.concatenate([self.fit.parameters[name] for name in self._shared] or [np.zeros(0)])
-        return np.asarray(np.clip(values, 2 * _SMALLEST, 1 - 2 * _SMALLEST))
+        return np.asarray(np.clip(values, 2 * _MIN_CHANCE, 1 - 2 * _MIN_CHANCE))
 
     @cached_property
     def _spread(self) -> tuple[FloatArray, FloatArray]:
         """The variances of the shared parameters along the axes of their distribution, and these axes."""
         size, vectors = np.linalg.eigh(self._covariance)
-        return np.clip(size, 0, _VAGUEST**2), vectors
+        return np.clip(size, 0, _MAX_ERROR**2), vectors
 
     @cached_property
     def _covariance(self) -> FloatArray:
         if self.fit.joint is not None:
             return self.fit.joint.covariance
         errors = [
-            self.fit.standard_errors[name] / np.maximum(value * (1 - value), _SMALLEST)
+            self.fit.standard_errors[name] / np.maximum(value * (1 - value), _MIN_CHANCE)
             for name in self._shared
             for value in [self.fit.parameters[name]]
         ]
@@ -151,10 +150,10 @@ class Posterior:
         return {name: self._one(i, name) for i, name in enumerate(names)}
 
     def _one(self, i: int, name: str) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-        value = np.clip(self.fit.parameters[name], _SMALLEST, _LARGEST)
+        value = np.clip(self.fit.parameters[name], _MIN_CHANCE, _MAX_CHANCE)
         joint, slope, n = self.fit.joint, None, len(value)
         if joint is None:
-            trials = value * (1 - value) / np.maximum(self.fit.standard_errors[name], _SMALLEST) ** 2
+            trials = value * (1 - value) / np.maximum(self.fit.standard_errors[name], _MIN_CHANCE) ** 2
         else:
             trials = joint.precision[i * n : (i + 1) * n] / (value * (1 - value))
             slope = joint.slope[i * n : (i + 1) * n]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from clickbandit.errors import InputError
+from clickbandit.errors import InputError, shortened
 
 EXPLANATIONS = {
     "malformed lines": "skipped: not a line of this format",
@@ -29,13 +29,13 @@ EXPLANATIONS = {
 }
 """Every kind of oddity that formats count, and what was done about it; saved counts hold these names."""
 
-WORRYING = 0.01
+WARNING_SHARE = 0.01
 """Which share of lines or lists may be dropped without a word of warning."""
 _LOST_LISTS = (
     *("empty lists", "lists longer than 64", "impressions without a query"),
     *("impressions of two queries", "impressions without a first position"),
 )
-_LONGEST = 120  # of an example
+_MAX_LENGTH = 120  # of an example
 MAX_EXAMPLES = 10
 """How many malformed lines are kept to be shown."""
 
@@ -102,7 +102,7 @@ class Reading:
         lines, n_lists = self.odd["malformed lines"], self.sessions + lost
         parts, shown = [], []
         for times, total, what in ((lines, self.lines, "lines"), (lost, n_lists, "lists")):
-            if times > WORRYING * total:
+            if times > WARNING_SHARE * total:
                 parts.append(f"{times:,} of {total:,} {what} ({times / total:.1%})")
                 shown += (self.malformed if what == "lines" else self.lost)[:3]
         if not parts:
@@ -112,11 +112,11 @@ class Reading:
 
     @property
     def warnings(self) -> list[str]:
-        """What whoever uses the counts should know first: that much was dropped, or that nobody clicked."""
+        """What users of the counts should know first: that much was dropped, or that nobody clicked."""
         found = [self.dropped] if self.dropped else []
         if self.sessions and not self.clicks:
             found.append(
-                f"no click was found in {self.sessions:,} sessions: is the column of clicks the right one (--columns)?"
+                f"no click was found in {self.sessions:,} sessions: is the right column read as clicks (--columns)?"
             )
         return found
 
@@ -161,5 +161,4 @@ class Reading:
 
 
 def _short(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shortened(text.strip(), _MAX_LENGTH)

@@ -12,17 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.click_models import dbn
+from clickbandit.click_models.em import expect
 from clickbandit.click_models.fitting import sums
 from clickbandit.compiling.kernel import FloatArray
 from clickbandit.logs.counts import Counts
 
 _ROUNDS, _STEPS = 30, 8
 """Of the priors, and of EM between two of them."""
-_MOST_CLICKS = 16.0
+_MAX_CLICKS = 16.0
 """That the prior of satisfaction is worth at most: few last clicks look alike, whatever items are."""
-_LEAST, _MOST = 0.05, 1e4
+_MIN_WORTH, _MAX_WORTH = 0.05, 1e4
 """That a prior may be worth."""
-_SUREST = 2.0
+_MAX_SHAPE = 2.0
 """The shape that errors go by, at most: expectations of who was satisfied lie nearer to the line than the truth."""
 _TINY = 1e-6
 
@@ -49,8 +50,8 @@ def dbn_relevance(counts: Counts) -> Relevance:
         coefficients = _towards(coefficients, line, residual, curvature)
         a, b = shape + satisfied, shape / mean + looked
         spread = float(np.mean(((a / b - mean) ** 2 + a / b**2) / mean**2))
-        shape = float(np.clip(1 / spread, _LEAST, _MOST))
-    surest = min(shape, _SUREST)
+        shape = float(np.clip(1 / spread, _MIN_WORTH, _MAX_WORTH))
+    surest = min(shape, _MAX_SHAPE)
     error = np.sqrt(surest + satisfied) / (surest / mean + looked)
     found = np.minimum((shape + satisfied) / (shape / mean + looked), 1.0)
     return Relevance(found, np.minimum(error, 0.5), looked)
@@ -69,13 +70,12 @@ def usual_places(counts: Counts) -> FloatArray:
 
 def _expected(counts: Counts, line: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How many were satisfied with each pair, and looked at it, by EM whose priors lie along the place."""
-    expect, n, clicked = dbn.expectation(counts), counts.n_pairs, counts.endings.clicked
+    step, n, clicked = dbn.expectation(counts), counts.n_pairs, counts.endings.clicked
     values = np.full(n, 0.3), np.full(n, 0.5), np.full(1, 0.8)
-    attracts, satisfies = _Prior(line, 0.3, _MOST), _Prior(line, 0.5, _MOST_CLICKS)
+    attracts, satisfies = _Prior(line, 0.3, _MAX_WORTH), _Prior(line, 0.5, _MAX_CLICKS)
     for _ in range(_ROUNDS):
         for _ in range(_STEPS):
-            num, den = tuple(map(np.zeros_like, values)), tuple(map(np.zeros_like, values))
-            expect(values, num, den)
+            _, num, den = expect(step, values)
             looked = np.maximum(den[0] - (num[0] - clicked) / values[0], clicked)  # the rest is imputed
             values = (
                 attracts.mean_with(num[0], den[0]),
@@ -116,7 +116,7 @@ class _Prior:
         doubt = found * (1 - found) / (self._strength + trials + 1)
         spread = max(float(np.mean((found - mean) ** 2 + doubt)), 1e-12)
         strength = float(np.mean(mean * (1 - mean))) / spread - 1
-        self._strength = float(np.clip(strength, _LEAST, self._most))
+        self._strength = float(np.clip(strength, _MIN_WORTH, self._most))
 
 
 def _towards(

@@ -13,7 +13,7 @@ from clickbandit.logs.formats.base import ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
 from clickbandit.logs.rows import Tables, add_found, note_lines, note_problems, take
 from clickbandit.logs.table import LogTable
-from clickbandit.logs.tally import Database, Tally
+from clickbandit.logs.tally import LogDatabase, Tally
 
 ROWS_AT_ONCE = 10_000_000
 """Of how many rows lists are made at a time, so that these fit in memory."""
@@ -117,12 +117,12 @@ def is_grid_of(table: LogTable, columns: Columns) -> bool:
     return columns.row is not None or "position" not in table.columns
 
 
-def start_results(database: Database) -> None:
+def start_results(database: LogDatabase) -> None:
     """Make the empty table `results`, to be filled before `settle`."""
     database.run(_RESULTS)
 
 
-def settle(columns: Columns, database: Database, reading: Reading) -> None:
+def settle(columns: Columns, database: LogDatabase, reading: Reading) -> None:
     """Find out by file where positions begin and what no mark means; then there are `settled` and `checked`."""
     numbers = ("place", "down", "across", "page")
     counted = ", ".join(f"count(*) FILTER ({x} = 0), count(*) FILTER ({x} = 1)" for x in numbers)

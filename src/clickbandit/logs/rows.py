@@ -8,7 +8,7 @@ from clickbandit.extras import duckdb
 from clickbandit.logs.formats.base import ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
 from clickbandit.logs.table import LogTable
-from clickbandit.logs.tally import Database, Tally
+from clickbandit.logs.tally import LogDatabase, Tally
 
 _MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _TIME = "|".join(
@@ -65,7 +65,7 @@ def take(
     tables: Tables,
     wanted: Sequence[str],
     insert: Callable[[LogTable, int], str],
-    database: Database,
+    database: LogDatabase,
     options: ReadOptions,
 ) -> Reading:
     """Run a statement over each part of tables, which it calls {rows}; what files were read."""
@@ -86,7 +86,7 @@ def take(
     return reading
 
 
-def note_problems(where: Sequence[str], database: Database, reading: Reading, strict: bool) -> None:
+def note_problems(where: Sequence[str], database: LogDatabase, reading: Reading, strict: bool) -> None:
     """Count the rows of `checked` (`file`, `n`, `problem`, `times`, `raw`), those with problems by cause."""
     causes = dict(
         database.run("SELECT problem, sum(times)::BIGINT FROM checked WHERE problem IS NOT NULL GROUP BY ALL")
@@ -99,7 +99,7 @@ def note_problems(where: Sequence[str], database: Database, reading: Reading, st
     reading.note_malformed("", [], causes, strict)
 
 
-def note_lines(n_files: int, database: Database, reading: Reading) -> None:
+def note_lines(n_files: int, database: LogDatabase, reading: Reading) -> None:
     """Count the lines of `checked`, and files of which none can be used."""
     ((lines, used),) = database.run("""
         SELECT coalesce(sum(times), 0)::BIGINT, count(DISTINCT file) FILTER (problem IS NULL) FROM checked

@@ -10,7 +10,7 @@ from typing import Any
 from clickbandit.errors import InputError
 from clickbandit.extras import duckdb, pa, pq
 from clickbandit.logs.reading import Reading
-from clickbandit.logs.tally import Database, Kind, Tally
+from clickbandit.logs.tally import Kind, LogDatabase, Tally
 
 _NOTE = b"clickbandit"
 _CONTENT: dict[Kind, str] = {
@@ -24,7 +24,7 @@ _CONTENT: dict[Kind, str] = {
 """What is saved of each kind; of lists a row each, with its patterns of clicks and their sessions."""
 
 
-def write_saved(path: str | PathLike[str], database: Database, kind: Kind, reading: Reading) -> None:
+def write_saved(path: str | PathLike[str], database: LogDatabase, kind: Kind, reading: Reading) -> None:
     """Write counts as Parquet, all or nothing."""
     path = Path(path)
     note = json.dumps({"kind": kind, "reading": reading.as_dict()}).replace("'", "''")

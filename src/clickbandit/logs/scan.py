@@ -23,7 +23,7 @@ PRIME, LOW_BITS = 1_099_511_628_211, 2**63 - 1
 """The prime of FNV-1a, and what keeps its products in 63 bits."""
 
 
-class Layout(NamedTuple):
+class LineLayout(NamedTuple):
     """The fields of a format's lines, from 0. The third is always the kind, and the first the session."""
 
     query: int
@@ -107,7 +107,9 @@ def session_of(text: Bytes, start: int, end: int) -> int:
 
 
 @entry_point
-def scan_lines(text: Bytes, starts: IntArray, odd: npt.NDArray[np.bool_], layout: Layout, scan: Scan) -> bool:
+def scan_lines(
+    text: Bytes, starts: IntArray, odd: npt.NDArray[np.bool_], layout: LineLayout, scan: Scan
+) -> bool:
     """Find the lists and clicks of whole sessions, and then count equal ones; or find that sessions are not in order.
 
     Lines end in a tab, and begin at `starts`; those in `odd` are passed over, and further ones marked there.
@@ -180,7 +182,7 @@ def is_letter(text: Bytes, field: IntArray, n: int, letter: int) -> bool:
 
 
 @kernel
-def is_list(text: Bytes, layout: Layout, field: IntArray, n_fields: int) -> bool:
+def is_list(text: Bytes, layout: LineLayout, field: IntArray, n_fields: int) -> bool:
     """Whether a line shows a list: a Q line or, where there are pages, a T line, with a URL,Domain for each result
     there."""
     known = is_letter(text, field, 2, QUERY) or (layout.page >= 0 and is_letter(text, field, 2, AGAIN))
@@ -201,7 +203,7 @@ def is_list(text: Bytes, layout: Layout, field: IntArray, n_fields: int) -> bool
 
 
 @kernel
-def add_list(text: Bytes, line: int, end: int, layout: Layout, scan: Scan) -> None:
+def add_list(text: Bytes, line: int, end: int, layout: LineLayout, scan: Scan) -> None:
     """Note a list, and which one it is: that of the same query and results, or a new one."""
     field, shown = scan.field, scan.totals[N_SHOWN]
     scan.totals[N_SHOWN] += 1
@@ -273,7 +275,7 @@ def same_field(text: Bytes, one: int, other: int) -> bool:
 
 
 @kernel
-def place_click(text: Bytes, layout: Layout, scan: Scan, newest: int) -> None:
+def place_click(text: Bytes, layout: LineLayout, scan: Scan, newest: int) -> None:
     """Find the latest list of the session, which begins with the list `newest`, that shows the item."""
     target = scan.field[layout.target]
     for shown in range(scan.totals[N_SHOWN] - 1, newest - 1, -1):

@@ -11,12 +11,12 @@ from clickbandit.errors import InputError
 from clickbandit.extras import duckdb, pa
 from clickbandit.logs import delimited, files
 from clickbandit.logs.columns import Columns
-from clickbandit.logs.tally import Database
+from clickbandit.logs.tally import LogDatabase
 
 UNDECODABLE, NOT_JSON = "bytes that are not UTF-8", "not a JSON object"
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """Some rows of a table."""
 
     sql: str
@@ -38,7 +38,7 @@ class LogTable:
     """What messages call it."""
     types: Mapping[str, str]
     """The type of each column, by its name in lower case."""
-    parts: Callable[[Sequence[str]], Iterator[Part]]
+    parts: Callable[[Sequence[str]], Iterator[TablePart]]
     """The rows with some columns."""
     twice: frozenset[str] = frozenset()
     """Names that several columns have."""
@@ -69,7 +69,7 @@ class LogTable:
                     sources.setdefault(ours, [other])
         return replace(self, sources=sources)
 
-    def read(self, wanted: Sequence[str]) -> Iterator[Part]:
+    def read(self, wanted: Sequence[str]) -> Iterator[TablePart]:
         """The rows, with the columns asked for by our names."""
         sources = {ours: [name.lower() for name in self.sources.get(ours, [ours])] for ours in wanted}
         names = list(dict.fromkeys(name for theirs in sources.values() for name in theirs))
@@ -87,12 +87,12 @@ class LogTable:
             yield part._replace(sql=f"(SELECT n, malformed, {', '.join(taken)} FROM {part.sql})")
 
 
-def open_table(path: Path, database: Database) -> LogTable:
+def open_table(path: Path, database: LogDatabase) -> LogTable:
     """The table in a Parquet or a CSV file."""
     return parquet_table(path, database) if files.head(path).startswith(files.PARQUET) else csv_table(path)
 
 
-def parquet_table(path: Path, database: Database) -> LogTable:
+def parquet_table(path: Path, database: LogDatabase) -> LogTable:
     """The table in a Parquet file."""
     source = f"read_parquet({quoted(str(path))}, file_row_number = true)"
     try:
@@ -104,9 +104,11 @@ def parquet_table(path: Path, database: Database) -> LogTable:
     del types["file_row_number"]
     actual = {name.lower(): name for name in types}
 
-    def parts(names: Sequence[str]) -> Iterator[Part]:
+    def parts(names: Sequence[str]) -> Iterator[TablePart]:
         cells = _as_cells(quoted_name(actual[name]) for name in names)
-        yield Part(f"(SELECT file_row_number + 1 AS n, NULL::VARCHAR AS malformed, {cells} FROM {source})")
+        yield TablePart(
+            f"(SELECT file_row_number + 1 AS n, NULL::VARCHAR AS malformed, {cells} FROM {source})"
+        )
 
     return LogTable(str(path), {name.lower(): kind for name, kind in types.items()}, parts)
 
@@ -116,29 +118,29 @@ def csv_table(path: Path) -> LogTable:
     header = delimited.header_of(files.head(path))
     names = [name.lower() for name in header.names]
 
-    def parts(wanted: Sequence[str]) -> Iterator[Part]:
+    def parts(wanted: Sequence[str]) -> Iterator[TablePart]:
         fields = [names.index(name) for name in wanted]
         for block in files.ahead(delimited.read_rows(path, header, fields)):
-            yield Part("part", {"part": block.rows}, block.bytes_read, block.truncated)
+            yield TablePart("part", {"part": block.rows}, block.bytes_read, block.truncated)
 
     return LogTable(str(path), {name: "VARCHAR" for name in names if name}, parts, _twice(names))
 
 
-def frame_table(frame: Any, where: str, database: Database) -> LogTable:
+def frame_table(frame: Any, where: str, database: LogDatabase) -> LogTable:
     """The table in a data frame (pandas, polars, Arrow)."""
     table = _as_arrow(frame)
     names = [str(name).lower() for name in table.column_names]
     columns = [f"c{i}" for i in range(len(names))]
     types = _types("part", database, part=table.rename_columns(columns))
 
-    def parts(wanted: Sequence[str]) -> Iterator[Part]:
+    def parts(wanted: Sequence[str]) -> Iterator[TablePart]:
         taken = [table.column(names.index(name)) for name in wanted]
         numbers = pa.array(range(1, table.num_rows + 1), pa.int64())
         nothing = pa.nulls(table.num_rows, pa.string())
         part = pa.table(
             [numbers, nothing, *taken], names=["n", "malformed", *(f"c{i}" for i in range(len(wanted)))]
         )
-        yield Part("part", {"part": part})
+        yield TablePart("part", {"part": part})
 
     return LogTable(
         where, {name: types[c] for name, c in zip(names, columns, strict=True)}, parts, _twice(names)
@@ -191,7 +193,7 @@ def json_table(path: Path) -> LogTable:
         raise InputError(f"{path} must have a JSON object in each line, found none in its first lines")
     actual = {name.lower(): name for name in kinds}
 
-    def parts(wanted: Sequence[str]) -> Iterator[Part]:
+    def parts(wanted: Sequence[str]) -> Iterator[TablePart]:
         names = [actual[name] for name in wanted]
         roots = [name.partition(".")[0] for name in names]
         values = [
@@ -208,7 +210,7 @@ def json_table(path: Path) -> LogTable:
     return LogTable(str(path), types, parts, _twice([name.lower() for name in kinds]))
 
 
-def json_parts(path: Path, roots: Sequence[str]) -> Iterator[Part]:
+def json_parts(path: Path, roots: Sequence[str]) -> Iterator[TablePart]:
     """The lines of a file: `n`, `malformed`, `line`, and `object` with these fields of each as JSON."""
     shape = quoted(json.dumps(dict.fromkeys(roots, "JSON")))
     for block in files.blocks(path):
@@ -219,7 +221,7 @@ def json_parts(path: Path, roots: Sequence[str]) -> Iterator[Part]:
                                   THEN try(json_transform(line, {shape})) END AS object
                    FROM part WHERE NOT regexp_full_match(line, '\\s*')))
         """
-        yield Part(sql, {"part": block.lines}, block.bytes_read, block.truncated)
+        yield TablePart(sql, {"part": block.lines}, block.bytes_read, block.truncated)
 
 
 def json_field(root: str) -> str:
@@ -246,7 +248,7 @@ def _path(name: str, is_list: bool) -> str:
 # --- statements ---------------------------------------------------------------------------------------------
 
 
-def _types(source: str, database: Database, **frames: Any) -> dict[str, str]:
+def _types(source: str, database: LogDatabase, **frames: Any) -> dict[str, str]:
     return {row[0]: row[1] for row in database.run(f"DESCRIBE SELECT * FROM {source}", **frames)}
 
 

@@ -43,7 +43,7 @@ def parse_memory(limit: str | int) -> int:
     return n_bytes
 
 
-class Database:
+class LogDatabase:
     """A private DuckDB that spills to a folder of its own, which is removed with the database."""
 
     def __init__(self, memory_limit: str | int = "2GiB") -> None:
@@ -91,7 +91,7 @@ class Tally:
     """What log formats read into: a log is either one of whole lists, or one of counts by item."""
 
     def __init__(self, memory_limit: str | int = "2GiB") -> None:
-        self.database = Database(memory_limit)
+        self.database = LogDatabase(memory_limit)
         self.kind: Kind | None = None
         """What has been counted so far."""
         self.database.run("""
@@ -123,7 +123,7 @@ class Tally:
         self.expect("items")
         self.database.run(f"INSERT INTO given SELECT query, item, position, impressions, clicks FROM {rows}")
 
-    def close(self) -> Database:
+    def close(self) -> LogDatabase:
         """The database with the tables of `Counts`: lists numbered in order of their queries and items, so
         that nothing depends on the order of the log. (Formats may hash the same list in different ways.)"""
         self.database.run("""

@@ -128,7 +128,7 @@ class Policy(Documented):
     def start(
         self, n_items: int, n_positions: int, *, horizon: int, prior: Prior | None = None, **knowledge: Any
     ) -> Any:
-        """The state before the first step; what is told here is in the place of a setting of the same name."""
+        """The state before the first step; what is told here replaces a setting of the same name."""
         settings = {field.name: getattr(self, field.name) for field in fields(self)}
         state = self.algorithm.init(n_items, n_positions, horizon=horizon, **{**settings, **knowledge})
         if prior is None:

@@ -14,6 +14,11 @@ BELOW = -1
 """Stands for the block of the items below position K, of which nothing is learned."""
 
 
+def memo_size(n_items: int, n_positions: int) -> int:
+    """For each item the block in which it was played, whether it is shown or not."""
+    return n_items
+
+
 @slow_path
 def peel(
     beats: IntArray,

@@ -1,4 +1,4 @@
-"""A budget for any policy: it explores only as far as what it earned surely covers what that may cost.
+"""A budget for any policy: it explores only as much as what it has surely earned can pay for.
 
 It believes nothing of users but that clicks on one list say little of those on the next. The policy's list is shown if
 after it, even with no click on it, no more than the share `max_loss` of the clicks that the given order would have had

@@ -13,7 +13,6 @@ are those of the query in simulation; without any each item is learned by itself
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,18 +22,6 @@ from clickbandit.policies import linear
 from clickbandit.policies.cascading import put_highest
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.linear import LinearPolicy, State, estimate, mean_of
-
-
-def init(
-    n_items: int,
-    n_positions: int,
-    *,
-    horizon: int,
-    feedback: str = "first",
-    exploration: float = 1.0,
-    features: Sequence[Sequence[float]] | None = None,
-) -> State:
-    return linear.start(n_items, feedback, exploration, features)
 
 
 @kernel
@@ -73,5 +60,5 @@ class CascadeLinTS(LinearPolicy):
     paper = "Zong et al. 2016"
     title = "CascadeLinTS"
     colour = "green dotted"
-    algorithm = Algorithm(init, no_memo, rank, linear.update, linear.best)
+    algorithm = Algorithm(linear.init, no_memo, rank, linear.update, linear.best)
     live = Live(describe=linear.describe)

@@ -12,7 +12,6 @@ Draws of `rank`: where items have the same index, a shuffle of those. Features a
 without any each item is learned by itself.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,18 +21,6 @@ from clickbandit.policies import linear
 from clickbandit.policies.cascading import put_highest, tie_propensity
 from clickbandit.policies.contract import Algorithm, Live, no_memo
 from clickbandit.policies.linear import LinearPolicy, State, deviation_of, estimate, mean_of
-
-
-def init(
-    n_items: int,
-    n_positions: int,
-    *,
-    horizon: int,
-    feedback: str = "first",
-    exploration: float = 1.0,
-    features: Sequence[Sequence[float]] | None = None,
-) -> State:
-    return linear.start(n_items, feedback, exploration, features)
 
 
 @kernel
@@ -61,5 +48,5 @@ class CascadeLinUCB(LinearPolicy):
     paper = "Zong et al. 2016"
     title = "CascadeLinUCB"
     colour = "vermillion dotted"
-    algorithm = Algorithm(init, no_memo, rank, linear.update, linear.best)
+    algorithm = Algorithm(linear.init, no_memo, rank, linear.update, linear.best)
     live = Live(propensity=propensity, describe=linear.describe)

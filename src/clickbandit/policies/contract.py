@@ -199,6 +199,13 @@ class Propensity(Protocol):
     def __call__(self, state: State, ranking: IntArray, memo: FloatArray, out: FloatArray, /) -> None: ...
 
 
+@kernel
+def certain(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
+    """The propensities of a policy that leaves nothing to chance."""
+    for k in range(len(out)):
+        out[k] = 1.0
+
+
 class Prefix(Protocol):
     """Called right after `rank`: for each position the exact probability, given what was known just before, that the
     list is the same down to there."""
@@ -241,7 +248,7 @@ class Teach(Protocol):
 
 
 class Possible(Protocol):
-    """Whether a state that was stored can be one, as far as kernels use it to point into arrays; its fields have the
+    """Whether a stored state is possible, so far as kernels use it to index arrays; its fields have the
     types of a fresh one's. See `clickbandit.policies.possible`, which has the parts to make it of."""
 
     def __call__(self, state: State, fresh: State, /) -> bool: ...
@@ -255,7 +262,7 @@ class Expect(Protocol):
 
 @dataclass(frozen=True)
 class Live(Contract):
-    """What the live ranker uses of a policy, as far as it is there."""
+    """What the live ranker uses of a policy; all of it is optional."""
 
     propensity: Propensity | None = None
     describe: Describe | None = None

@@ -12,7 +12,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.policies.base import Policy
-from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.contract import Algorithm, Live, certain, no_memo
 from clickbandit.policies.items import NUMBERS, by_item
 from clickbandit.priors import Prior
 
@@ -23,7 +23,7 @@ class State(NamedTuple):
     """What the policy was told."""
 
     order: IntArray
-    """All items in the order given."""
+    """The items in the order given."""
 
 
 def init(n_items: int, n_positions: int, *, horizon: int, order: Sequence[int]) -> State:
@@ -42,12 +42,6 @@ def prime(state: State, prior: Prior) -> State:
 def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatArray) -> None:
     for k in range(len(ranking)):
         ranking[k] = state.order[k]
-
-
-@kernel
-def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    for k in range(len(out)):
-        out[k] = 1.0
 
 
 def best(state: State, ranking: IntArray) -> None:
@@ -86,5 +80,5 @@ class Given(Policy):
     title = "the given order"
     colour = "gray dashed"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe, admit=admit, retire=retire)
+    live = Live(propensity=certain, describe=describe, admit=admit, retire=retire)
     knows = ("order",)

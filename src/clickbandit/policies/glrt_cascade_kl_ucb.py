@@ -41,7 +41,7 @@ from clickbandit.policies.cascading import (
 )
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
-from clickbandit.policies.possible import MOST, within
+from clickbandit.policies.possible import MAX_ENTRY, within
 
 # --- settings and state -------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ def possible(state: State, fresh: State) -> bool:
     return (
         cascading.possible(state, fresh)
         and within(state.filled, 0, SAME_SIZE + 1)
-        and len(state.order) / MOST < state.exploration <= MAX_EXPLORATION
+        and len(state.order) / MAX_ENTRY < state.exploration <= MAX_EXPLORATION
     )
 
 

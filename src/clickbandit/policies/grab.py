@@ -29,7 +29,7 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.assignment import FREE, assign, best_exchange
 from clickbandit.policies.base import Policy
-from clickbandit.policies.contract import Algorithm, Live, no_memo
+from clickbandit.policies.contract import Algorithm, Live, certain, no_memo
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
 from clickbandit.policies.possible import is_order, like, within
 from clickbandit.policies.tangents import compute_bound, forget_bound
@@ -245,13 +245,6 @@ def index_of(state: State, item: int, k: int, budget: float) -> float:
     return compute_bound(state, item, k, clicks, n, budget)
 
 
-@kernel
-def propensity(state: State, ranking: IntArray, memo: FloatArray, out: FloatArray) -> None:
-    """Nothing is left to chance."""
-    for k in range(len(ranking)):
-        out[k] = 1.0
-
-
 def best(state: State, ranking: IntArray) -> None:
     ranking[:] = state.leader
 
@@ -321,4 +314,4 @@ class GRAB(Policy):
     title = "GRAB"
     colour = "purple dashed"
     algorithm = Algorithm(init, no_memo, rank, update, best, prime=prime)
-    live = Live(propensity=propensity, describe=describe, possible=possible)
+    live = Live(propensity=certain, describe=describe, possible=possible)

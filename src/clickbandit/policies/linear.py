@@ -58,10 +58,15 @@ class State(NamedTuple):
     exploration: float
 
 
-def start(
-    n_items: int, feedback: str, exploration: float, features: Sequence[Sequence[float]] | None
+def init(
+    n_items: int,
+    n_positions: int,
+    *,
+    horizon: int,
+    feedback: str = "first",
+    exploration: float = 1.0,
+    features: Sequence[Sequence[float]] | None = None,
 ) -> State:
-    """The first state."""
     told = np.eye(n_items) if features is None else np.array(features, float)
     if told.shape[0] != n_items or told.ndim != 2 or not np.isfinite(told).all():
         raise InputError(f"features must be a list of as many numbers for each of the {n_items} items")

@@ -114,7 +114,7 @@ def prime(state: State, prior: Prior) -> State:
 def learn(state: State, ranking: IntArray, clicks: IntArray) -> None:
     """Count a list's displays N_ik and clicks S_ik, and M_i = sum_k kappa_k N_ik of the items on it.
 
-    M_i is summed up anew each time: as a running total it would gather rounding errors, and items with the same
+    M_i is summed up each time: a running total would accumulate rounding errors, and items with the same
     counts would not be the same.
     """
     for k in range(len(ranking)):

@@ -15,7 +15,7 @@ from clickbandit.policies.base import Policy
 
 _MORE_ITEMS = 11
 _TRIAL_HORIZON = 1000
-MOST = 2**62
+MAX_ENTRY = 2**62
 """More than anything is ever counted to."""
 
 
@@ -73,7 +73,7 @@ def like(state: Any, fresh: Any) -> bool:
     )
 
 
-def within(value: Any, low: float, end: float = MOST) -> bool:
+def within(value: Any, low: float, end: float = MAX_ENTRY) -> bool:
     """Whether all entries are from `low` on and below `end`."""
     return bool(((value >= low) & (value < end)).all())
 

@@ -11,7 +11,7 @@ for the one that eliminated it: so the columns drawn only get better. At the end
 confidence bound is below the highest lower bound of all rows is eliminated, and stands for the row with that bound
 from then on; and so for columns. When one row and one column are left they are shown for good.
 
-The rest of the list is not the paper's matter. It is filled from the top down with the other items, those with the
+The paper says nothing about the rest of the list. It is filled from the top down with the other items, those with the
 highest shares of clicks first, as they were at the end of the last stage; in random order during the first. In the
 position-based model that does not touch what is learned, for a click there depends on no other position.
 

@@ -14,26 +14,14 @@ Draws of `rank`: see `rank1`.
 
 from dataclasses import dataclass
 
+from clickbandit.policies import rank1
 from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.rank1 import (
-    State,
-    best,
-    describe,
-    memo_size,
-    possible,
-    rank,
-    start,
-    update,
-    void,
-)
-
-__all__ = ["Rank1Elim", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
 
 
-def init(n_items: int, n_positions: int, *, horizon: int) -> State:
+def init(n_items: int, n_positions: int, *, horizon: int) -> rank1.State:
     """Stages of n_l = ceil(4 * 4^l log T) observations."""
-    return start(n_items, n_positions, name="rank1elim", horizon=horizon, factor=4.0, hoeffding=True)
+    return rank1.start(n_items, n_positions, name="rank1elim", horizon=horizon, factor=4.0, hoeffding=True)
 
 
 @dataclass(frozen=True)
@@ -49,5 +37,5 @@ class Rank1Elim(Policy):
     paper = "Katariya et al. 2017a"
     title = "Rank1Elim"
     colour = "purple dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best, void)
-    live = Live(describe=describe, possible=possible)
+    algorithm = Algorithm(init, rank1.memo_size, rank1.rank, rank1.update, rank1.best, rank1.void)
+    live = Live(describe=rank1.describe, possible=rank1.possible)

@@ -13,26 +13,16 @@ Draws of `rank`: see `rank1`.
 
 from dataclasses import dataclass
 
+from clickbandit.policies import rank1
 from clickbandit.policies.base import Policy
 from clickbandit.policies.contract import Algorithm, Live
-from clickbandit.policies.rank1 import (
-    State,
-    best,
-    describe,
-    memo_size,
-    possible,
-    rank,
-    start,
-    update,
-    void,
-)
-
-__all__ = ["Rank1ElimKL", "State", "best", "describe", "init", "memo_size", "rank", "update", "void"]
 
 
-def init(n_items: int, n_positions: int, *, horizon: int) -> State:
+def init(n_items: int, n_positions: int, *, horizon: int) -> rank1.State:
     """Stages of n_l = ceil(16 * 4^l log T) observations, and a budget of log T + 3 log log T."""
-    return start(n_items, n_positions, name="rank1elim-kl", horizon=horizon, factor=16.0, hoeffding=False)
+    return rank1.start(
+        n_items, n_positions, name="rank1elim-kl", horizon=horizon, factor=16.0, hoeffding=False
+    )
 
 
 @dataclass(frozen=True)
@@ -48,5 +38,5 @@ class Rank1ElimKL(Policy):
     paper = "Katariya et al. 2017b"
     title = "Rank1ElimKL"
     colour = "purple dash-dotted"
-    algorithm = Algorithm(init, memo_size, rank, update, best, void)
-    live = Live(describe=describe, possible=possible)
+    algorithm = Algorithm(init, rank1.memo_size, rank1.rank, rank1.update, rank1.best, rank1.void)
+    live = Live(describe=rank1.describe, possible=rank1.possible)

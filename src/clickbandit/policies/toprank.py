@@ -24,7 +24,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.base import Policy
-from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, is_peeled, peel
+from clickbandit.policies.blocks import BELOW, best_of_blocks, describe_blocks, is_peeled, memo_size, peel
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Leaps, Live
 from clickbandit.policies.possible import like
@@ -80,11 +80,6 @@ def init(n_items: int, n_positions: int, *, horizon: int) -> State:
     np.fill_diagonal(state.next_test, NEVER)
     interpreted(make_blocks)(state)
     return state
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    """For each item its block, whether it is shown or not."""
-    return n_items
 
 
 @slow_path

@@ -1,11 +1,11 @@
-"""UniRank: plays the ordered partition of the items that the clicks speak for, or one that is a step away from it.
+"""UniRank: plays the ordered partition of the items that the clicks support, or one that is a step away from it.
 
 It believes, as TopRank does, that a list gets no worse where a better item changes places with a worse one above it.
 Of two items of a shuffled part the one that is clicked more often when only one of both is clicked leads the other.
 The leader is the partition in which every item leads, or ties with, all that stand in parts below: the first part
 are the items that no other leads, and so on down to position K; where each is led by another, all the rest. To stay
 with it would be greedy, so two neighbouring parts are played as one, or one item from below joins the last part, as
-long as the lower of two items may lead for all that is known. It needs no horizon, and its regret is
+long as it is still possible that the lower of two items leads. It needs no horizon, and its regret is
 O(L / gap log T).
 
 Gauthier, Gaudel, Fromont: UniRank: Unimodal Bandit Algorithms for Online Ranking (ICML 2022). An item that is not
@@ -29,7 +29,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies.base import Policy
-from clickbandit.policies.blocks import best_of_blocks, describe_blocks, is_peeled, peel
+from clickbandit.policies.blocks import best_of_blocks, describe_blocks, is_peeled, memo_size, peel
 from clickbandit.policies.common import draw_index
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.leaders import NOBODY, SLOTS, count_leader, mix
@@ -116,11 +116,6 @@ def prime(state: State, prior: Prior) -> State:
         state.led[item] = place
     interpreted(find_leader)(state)
     return state
-
-
-def memo_size(n_items: int, n_positions: int) -> int:
-    """For each item the part in which it was played, whether it is shown or not."""
-    return n_items
 
 
 @slow_path

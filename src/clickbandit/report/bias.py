@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from clickbandit.logs.bias import Place
+from clickbandit.logs.bias import PositionBias
 from clickbandit.report.charts import Row, Spec, live, number, rounded
 from clickbandit.report.page import figure, write_page
 from clickbandit.report.printing import COLUMN, printed
@@ -22,7 +22,7 @@ _TOOLTIP = {
 }
 
 
-def print_bias(places: Sequence[Place]) -> None:
+def print_bias(places: Sequence[PositionBias]) -> None:
     """The curve in the terminal."""
     print_table(
         [
@@ -39,7 +39,7 @@ def print_bias(places: Sequence[Place]) -> None:
     print(NOTE)
 
 
-def bias_panel(places: Sequence[Place]) -> Spec:
+def bias_panel(places: Sequence[PositionBias]) -> Spec:
     """Examination by position with its band."""
     values: list[Row] = [
         {
@@ -65,7 +65,7 @@ def bias_panel(places: Sequence[Place]) -> Spec:
     }
 
 
-def save_bias(places: Sequence[Place], path: Path, kind: str) -> None:
+def save_bias(places: Sequence[PositionBias], path: Path, kind: str) -> None:
     """Draw the curve as svg or png for print, or as a page in html, which needs no network."""
     panel = bias_panel(places)
     if kind == "html":

@@ -22,7 +22,7 @@ Spec = dict[str, Any]
 Tooltip = Mapping[str, tuple[str, str]]
 """What a point says: for each field a title and a format."""
 
-_DEEPEST = 1e-4  # of the highest regret: what is below has no place in the picture
+_MIN_DRAWN = 1e-4  # of the highest regret: what is below has no place in the picture
 
 
 # --- regret over time ---------------------------------------------------------------------------------------
@@ -43,6 +43,12 @@ def mean_curves(table: pa.Table, by: Sequence[str] = ("policy", "model")) -> lis
                 interval = mean_of_strata(regret[:, :, window])
                 rows.append({**name, "step": step, **interval._asdict(), "runs": regret.shape[1]})
     return rows
+
+
+def by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by their click models, in the order in which these come."""
+    models = dict.fromkeys(row["model"] for row in rows)
+    return {model: [row for row in rows if row["model"] == model] for model in models}
 
 
 def regret_panel(
@@ -85,13 +91,17 @@ REGRET_TOOLTIP = {
 
 def regret_chart(table: pa.Table, *, width: int = 420, height: int = 300) -> "Chart":
     """The expected regret per step over time, on a logarithmic scale, side by side for each click model."""
-    rows = mean_curves(table)
     look = looks(table["policy"].unique().to_pylist())
-    panels = (
-        live(regret_panel([row for row in rows if row["model"] == model], look, model), REGRET_TOOLTIP)
+    return beside(live_regret(table, look).values(), width=width, height=height)
+
+
+def live_regret(table: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
+    """A live panel of the regret over time for each click model, in the order of the table."""
+    rows = by_model(mean_curves(table))
+    return {
+        model: live(regret_panel(rows[model], look, model), REGRET_TOOLTIP)
         for model in table["model"].unique().to_pylist()
-    )
-    return beside(panels, width=width, height=height)
+    }
 
 
 # --- regret at the end --------------------------------------------------------------------------------------
@@ -251,7 +261,7 @@ def log_axis(low: float, high: float, **options: Any) -> Spec:
     }
 
 
-def log_range(values: Iterable[float], deepest: float = _DEEPEST) -> tuple[float, float]:
+def log_range(values: Iterable[float], deepest: float = _MIN_DRAWN) -> tuple[float, float]:
     """Round numbers between which these values lie, with a power of ten; what is less than `deepest` of the highest is
     left out.
 

@@ -7,6 +7,7 @@ below say what that is.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ LARGE = 1e-3
 """A regret per step that says that a run ended with a list that is not the best."""
 LARGE_SHARE = 1 / 6
 """Of CascadeKL-UCB's runs in the PBM; "about" is from half of it to twice as many."""
-FEW = 1 / 20
+MAX_LARGE_SHARE = 1 / 20
 """What "not many" of BatchRank's runs are, at most."""
 FLAT = 0.75
 """From the fifth of the steps before half time to the last fifth, a regret per step that falls as 1/t goes down to 0.44
@@ -41,6 +42,9 @@ _TINY = 1e-12  # to divide by where there is no regret at all
 
 PRINTED = "batchrank"
 """The policy as the paper prints it."""
+BATCHRANK = ("batchrank:variant=experiment", PRINTED)
+"""The version behind the paper's figures; if that was not run, the first there is."""
+CASCADE, EXP3 = ("cascade-kl-ucb",), ("ranked-exp3",)
 _THEOREM = "BatchRank as printed has less regret than Theorem 1 allows"
 
 
@@ -66,25 +70,24 @@ Verdict = tuple[str, bool | None, str]
 
 def paper_claims(results: pa.Table, queries: Sequence[Query], positions: int) -> list[Claim]:
     """The claims of the paper's experiments and of its theorem; `results` are without those of the discussion."""
-    found = _Found(curves(results))
+    found = curves(results)
+    batchrank, cascade, exp3 = (partial(_first_run, found, names) for names in (BATCHRANK, CASCADE, EXP3))
     rules: dict[tuple[str, str], Callable[[], Verdict]] = {
         ("CM", "CascadeKL-UCB has less regret than BatchRank at every T"): lambda: _always_below(
-            found.cascade("CM"), found.batchrank("CM")
+            cascade("CM"), batchrank("CM")
         ),
         ("CM", "BatchRank has less regret than RankedExp3 at every T"): lambda: _always_below(
-            found.batchrank("CM"), found.exp3("CM")
+            batchrank("CM"), exp3("CM")
         ),
         ("PBM", "BatchRank passes below CascadeKL-UCB at about T = 2M"): lambda: _crossing(
-            found.batchrank("PBM"), found.cascade("PBM")
+            batchrank("PBM"), cascade("PBM")
         ),
-        ("PBM", "CascadeKL-UCB's regret per step flattens above zero"): lambda: _flattens(
-            found.cascade("PBM")
-        ),
+        ("PBM", "CascadeKL-UCB's regret per step flattens above zero"): lambda: _flattens(cascade("PBM")),
         ("PBM", "about one run in six of CascadeKL-UCB ends with a regret of 1e-3 a step or more"): lambda: (
-            _many_large(found.cascade("PBM"))
+            _many_large(cascade("PBM"))
         ),
         ("PBM", "few of BatchRank's runs do"): lambda: _large(
-            found.batchrank("PBM"), 0, FEW, f"expected at most {FEW:.0%}"
+            batchrank("PBM"), 0, MAX_LARGE_SHARE, f"expected at most {MAX_LARGE_SHARE:.0%}"
         ),
         (BOTH, "BatchRank has less regret than RankedExp3 in all experiments"): lambda: _below_everywhere(
             found
@@ -92,7 +95,11 @@ def paper_claims(results: pa.Table, queries: Sequence[Query], positions: int) ->
     }
     end = int(pc.max(results["step"]).as_py())
     return [_claim(*names, rule, end) for names, rule in rules.items()] + [
-        _claim(BOTH, f"{_THEOREM} on these queries", lambda: _below_bound(found.bounds(queries, positions)))
+        _claim(
+            BOTH,
+            f"{_THEOREM} on these queries",
+            lambda: _below_bound(_bounds_everywhere(found, queries, positions)),
+        )
     ]
 
 
@@ -185,36 +192,23 @@ class _Missing(Exception):
     """A policy that a claim is about was not run."""
 
 
-class _Found:
-    """The results of the paper's policies, whatever their further settings."""
+def _first_run(found: Found, names: Sequence[str], model: str) -> Curves:
+    """The results of the first of these policies that was run on a click model, whatever its further settings."""
+    mine = first_of(found, model, *names)
+    if mine is None:
+        raise _Missing(f"{names[0].partition(':')[0]} was not run on {model}")
+    return mine
 
-    def __init__(self, found: Found) -> None:
-        self.found = found
 
-    def batchrank(self, model: str) -> Curves:
-        """The version behind the paper's figures; if that was not run, the first there is."""
-        return self._first(model, "batchrank:variant=experiment", "batchrank")
+def _models(found: Found) -> list[str]:
+    return list(dict.fromkeys(model for _, model in found))
 
-    def bounds(self, queries: Sequence[Query], positions: int) -> list[Bound]:
-        for model in self.models():
-            if (PRINTED, model) not in self.found:
-                raise _Missing(f"{PRINTED} was not run on {model}")
-        return bounds(self.found, queries, positions)
 
-    def cascade(self, model: str) -> Curves:
-        return self._first(model, "cascade-kl-ucb")
-
-    def exp3(self, model: str) -> Curves:
-        return self._first(model, "ranked-exp3")
-
-    def models(self) -> list[str]:
-        return list(dict.fromkeys(model for _, model in self.found))
-
-    def _first(self, model: str, *names: str) -> Curves:
-        found = first_of(self.found, model, *names)
-        if found is None:
-            raise _Missing(f"{names[0].partition(':')[0]} was not run on {model}")
-        return found
+def _bounds_everywhere(found: Found, queries: Sequence[Query], positions: int) -> list[Bound]:
+    for model in _models(found):
+        if (PRINTED, model) not in found:
+            raise _Missing(f"{PRINTED} was not run on {model}")
+    return bounds(found, queries, positions)
 
 
 def _claim(about: str, text: str, rule: Callable[[], Verdict], steps: int = PAPER_STEPS) -> Claim:
@@ -245,8 +239,8 @@ def _always_below(low: Curves, high: Curves) -> Verdict:
 
 
 def _crossing(late: Curves, early: Curves) -> Verdict:
-    """When the regret per step passes below: from the last window in which it is above for all that is known, to the
-    last in which it is not below for all that is known."""
+    """When the regret per step passes below: from the last window in which it is clearly above, to the last in
+    which it is not clearly below."""
     more, end = _more(late.regret, early.regret), int(late.steps[-1])
     above, unsure = ([of.low >= 0 for of in more], [of.high >= 0 for of in more])
     first, last = (int(max(late.steps[windows], default=0)) for windows in (above, unsure))
@@ -319,10 +313,12 @@ def _large(policy: Curves, low: float, high: float, expected: str) -> Verdict:
     return measured, low <= share <= high, "" if low <= share <= high else expected
 
 
-def _below_everywhere(found: _Found) -> Verdict:
+def _below_everywhere(found: Found) -> Verdict:
     mine, other = (
-        np.concatenate([of(model).cumulative[:, :, -1].mean(axis=1) for model in found.models()])
-        for of in (found.batchrank, found.exp3)
+        np.concatenate(
+            [_first_run(found, names, model).cumulative[:, :, -1].mean(axis=1) for model in _models(found)]
+        )
+        for names in (BATCHRANK, EXP3)
     )
     lost = int((mine >= other).sum())
     measured = f"in {len(mine) - lost:,} of {len(mine):,}; {(mine / np.maximum(other, _TINY)).max():.0%} of it at most"

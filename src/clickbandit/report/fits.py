@@ -12,7 +12,7 @@ from clickbandit.report.printing import PAGE, printed
 from clickbandit.report.styles import DASHES, PALETTE, Look
 from clickbandit.terminal import print_table
 
-_WORST = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart
+_MAX_DRAWN = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart
 
 
 def fit_rows(fits: Sequence[Fit], counts: Counts) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def _number(value: float | None) -> str:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """How well each model foretells a log, and which does best."""
+    """How well each model predicts a log, and which does best."""
     print_table(
         [
             {"model": name}
@@ -113,7 +113,7 @@ def perplexity_panels(evaluation: Evaluation) -> dict[str, Spec]:
         ]
         for kind, attribute in kinds.items()
     }
-    top = min(max(row["perplexity"] for rows in values.values() for row in rows), _WORST)
+    top = min(max(row["perplexity"] for rows in values.values() for row in rows), _MAX_DRAWN)
     y = number("perplexity", "perplexity", scale={"domain": [1, top]})
     lines = policy_lines(_looks(evaluation), y)
     x = {
@@ -153,7 +153,7 @@ def save_perplexity(evaluation: Evaluation, path: Path, kind: str) -> None:
         caption = "How many ways a user's choice at a position seems to have: 1 is perfect, a coin has 2."
         drawn = figure(charts, caption, look=_looks(evaluation), height=300)
         write_page(
-            path, "How well click models foretell clicks", [element("p", best_sentence(evaluation)), drawn]
+            path, "How well click models predict clicks", [element("p", best_sentence(evaluation)), drawn]
         )
     else:
         figures = printed(list(panels.values()), across=2, inches=PAGE, height=180, legend=LINES_LEGEND)

@@ -17,6 +17,7 @@ from clickbandit.report.charts import (
     GUIDE,
     Row,
     Spec,
+    by_model,
     end_panel,
     end_rows,
     log_axis,
@@ -40,9 +41,9 @@ _RED, _GRAY, _BLACK = (COLOURS[name][0] for name in ("vermillion", "gray", "blac
 # --- figure 1: three queries --------------------------------------------------------------------------------
 
 _LEARNED, _END = 0.95, 0.9
-SOON = f"the query of which BatchRank had {_LEARNED:.0%} of its regret behind it soonest"
-LATE = f"the one on which its regret per step was {LARGE:g} or more for longest"
-STUCK = f"the query on which CascadeKL-UCB had the most regret in the last {1 - _END:.0%} of the steps"
+LEARNED_FIRST = f"the query of which BatchRank had {_LEARNED:.0%} of its regret behind it soonest"
+LEARNED_LAST = f"the one on which its regret per step was {LARGE:g} or more for longest"
+LEFT_WRONG = f"the query on which CascadeKL-UCB had the most regret in the last {1 - _END:.0%} of the steps"
 
 
 class Choice(NamedTuple):
@@ -62,16 +63,16 @@ def choose(found: Found) -> list[Choice]:
     if batchrank is not None:
         regret = batchrank.cumulative.mean(axis=1)
         soon = int((regret < _LEARNED * regret[:, -1:]).sum(axis=1).argmin())
-        chosen.append(Choice("CM", batchrank.queries[soon], SOON))
+        chosen.append(Choice("CM", batchrank.queries[soon], LEARNED_FIRST))
         last = (np.arange(1, len(batchrank.steps) + 1) * (batchrank.regret.mean(axis=1) >= LARGE)).max(axis=1)
         by_time = np.lexsort((regret[:, -1], last)).tolist()  # and if that is the same, by all regret
         by_time.remove(soon)
         if by_time:
-            chosen.append(Choice("CM", batchrank.queries[by_time[-1]], LATE))
+            chosen.append(Choice("CM", batchrank.queries[by_time[-1]], LEARNED_LAST))
     cascade = first_of(found, "PBM", "cascade-kl-ucb")
     if cascade is not None:
         end = cascade.regret[:, :, cascade.steps > _END * cascade.steps[-1]].mean(axis=(1, 2))
-        chosen.append(Choice("PBM", cascade.queries[int(end.argmax())], STUCK))
+        chosen.append(Choice("PBM", cascade.queries[int(end.argmax())], LEFT_WRONG))
     return chosen
 
 
@@ -91,14 +92,14 @@ def three_queries(results: pa.Table, choices: Sequence[Choice], look: Mapping[st
 
 def averages(results: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
     """For each model the regret over time, averaged over queries and runs."""
-    return _over_time("average", _by_model(mean_curves(results)), look)
+    return _over_time("average", by_model(mean_curves(results)), look)
 
 
 def ends(results: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
     """For each model how the regret per step in the last window is distributed over queries and runs."""
     return {
         f"end-{model}": end_panel(rows, look, model, at=LARGE)
-        for model, rows in _by_model(end_rows(results)).items()
+        for model, rows in by_model(end_rows(results)).items()
     }
 
 
@@ -109,11 +110,6 @@ def _over_time(name: str, rows: Mapping[str, Sequence[Row]], look: Mapping[str, 
         f"{name}-{i}": regret_panel(mine, look, title, span)
         for i, (title, mine) in enumerate(rows.items(), 1)
     }
-
-
-def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    models = dict.fromkeys(row["model"] for row in rows)
-    return {model: [row for row in rows if row["model"] == model] for model in models}
 
 
 # --- the two versions of BatchRank --------------------------------------------------------------------------
@@ -171,7 +167,7 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
             },
             "layer": [_diagonal(low, high, 1, "equal"), _diagonal(low, high, 2, "twice"), points],
         }
-        for model, mine in _by_model(rows).items()
+        for model, mine in by_model(rows).items()
     }
 
 
@@ -221,7 +217,7 @@ def bounds(rows: Sequence[Row]) -> dict[str, Spec]:
         },
     }
     panels = {}
-    for model, mine in _by_model(rows).items():
+    for model, mine in by_model(rows).items():
         values = [
             {"rank": rank, "query": row["query"], "name": name, "value": rounded(row[key])}
             for rank, row in enumerate(sorted(mine, key=lambda row: row["bound"]), 1)

@@ -106,7 +106,7 @@ def beyond_the_least(found: Sequence[Total]) -> dict[tuple[str, str], Interval |
 
 
 def distinguishable(difference: Interval) -> bool:
-    """Whether a difference is one, for all that is known."""
+    """Whether a difference is distinguishable from none."""
     return not difference.low <= 0 <= difference.high
 
 

@@ -98,7 +98,7 @@ def _usual(policy: str) -> tuple[int, int]:
     """Which colour and which dashes a policy has if it may choose."""
     kind = _class(policy)
     number = crc32(policy.encode())
-    if kind is None or not kind.colour:  # told by its name, so that it is the same in all charts
+    if kind is None or not kind.colour:  # derived from its name, so that it is the same in all charts
         return number % len(PALETTE), number // len(PALETTE) % len(DASHES)
     colour, _, dashes = kind.colour.partition(" ")
     shift = 1 + number % (len(DASHES) - 1) if "variant=" in policy else 0

@@ -7,33 +7,36 @@ from clickbandit.extras import pa
 from clickbandit.intervals import Interval
 from clickbandit.queries import AGAINST, Against
 from clickbandit.report.claims import Claim
-from clickbandit.report.statistics import a_step, beyond_the_least, distinguishable, totals, units
+from clickbandit.report.statistics import Total, a_step, beyond_the_least, distinguishable, totals, units
 from clickbandit.simulation.outcome import LOSING
 from clickbandit.terminal import print_table, say
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
-    """The results of a simulation: means over queries, with 95% intervals over runs, and what a step took."""
-    found = totals(table)
+    """The results of a simulation, and what a step took."""
+    rows = total_rows(totals(table))
+    if ns_a_step:
+        rows = [row | {"ns/step": f"{ns_a_step[row['model'], row['policy']]:,.1f}"} for row in rows]
+    print_table(rows, keys=2)
+
+
+def total_rows(found: Sequence[Total]) -> list[dict[str, str]]:
+    """Totals as rows of a table: means over queries, with 95% intervals over runs."""
     more = beyond_the_least(found)
-    print_table(
-        [
-            {
-                "model": total.model,
-                "policy": total.policy,
-                "regret": f"{total.regret.mean:,.0f}",
-                "95% interval": span(total.regret) if total.runs > 1 else "-",
-                MORE: difference_text(more[total.model, total.policy]),
-                TAIL_NAME: f"{total.tail:,.0f}",
-                "losing": f"{total.losing / len(total.regrets):.0%}",
-                "last regret/step": a_step(total.last_regret.mean),
-                "clicks/step": f"{total.clicks.mean:.4f}",
-            }
-            | ({"ns/step": f"{ns_a_step[total.model, total.policy]:,.1f}"} if ns_a_step else {})
-            for total in found
-        ],
-        keys=2,
-    )
+    return [
+        {
+            "model": total.model,
+            "policy": total.policy,
+            "regret": f"{total.regret.mean:,.0f}",
+            "95% interval": span(total.regret) if total.runs > 1 else "-",
+            MORE: difference_text(more[total.model, total.policy]),
+            TAIL_NAME: f"{total.tail:,.0f}",
+            "losing": f"{total.losing / len(total.regrets):.0%}",
+            "last regret/step": a_step(total.last_regret.mean),
+            "clicks/step": f"{total.clicks.mean:.4f}",
+        }
+        for total in found
+    ]
 
 
 def results_as_data(table: pa.Table) -> list[dict[str, Any]]:

@@ -17,20 +17,20 @@ from clickbandit.logs import count_log, fit
 from clickbandit.value.decisions import Decisions
 from clickbandit.value.estimators import Estimated, cascade_dr, effective, normalised, weighted
 
-LEAST_EFFECTIVE = 100.0
+MIN_EFFECTIVE = 100.0
 """Lists of the target's own that the log must be worth."""
-LEAST_CLICKS = 20.0
+MIN_CLICKS = 20.0
 """Clicks that it must be worth."""
 ANY, CASCADE, BY_POSITION = "any users", "users who look from the top", "users who click by item and position"
 _LEARNED = (10, 2)
-"""After which parts of the log (a tenth and a half) the click model of cascade-dr is fitted anew."""
+"""After which parts of the log (a tenth and a half) the click model of cascade-dr is fitted again."""
 _ALL = ("", "")
 """No query has this name."""
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ListEstimate:
     """What one estimator says, in clicks (or reward) per list."""
 
     estimator: str
@@ -54,13 +54,13 @@ class Estimate:
 class Valuation:
     """What lists would have earned, and what those earned that were shown."""
 
-    shown: Estimate
+    shown: ListEstimate
     """For the same queries."""
-    estimates: list[Estimate]
+    estimates: list[ListEstimate]
     model: str
     """The click model of dm and cascade-dr."""
     predicted: float
-    """dm: what the fitted model says alone, right as far as the model is. It has no interval."""
+    """dm: the prediction of the fitted model alone, as right as the model is. It has no interval."""
     lists: int
     """Logged lists that were used."""
     left_out: int
@@ -71,7 +71,7 @@ class Valuation:
     def times(self, scale: float) -> "Valuation":
         """The same where everything earns so many times as much."""
 
-        def larger(one: Estimate) -> Estimate:
+        def larger(one: ListEstimate) -> ListEstimate:
             if one.value is None or one.low is None or one.high is None:
                 return one
             return replace(one, value=scale * one.value, low=scale * one.low, high=scale * one.high)
@@ -90,7 +90,7 @@ class Valuation:
 def value_of_lists(
     decisions: Decisions, lists: Mapping[str, Sequence[str]], *, model: str = "PBM"
 ) -> Valuation:
-    """What these lists, by query, would have earned in the place of those that were shown.
+    """What these lists, by query, would have earned instead of those that were shown.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(1)
@@ -113,10 +113,10 @@ def value_of_lists(
 def _valued(decisions: Decisions, lists: Mapping[str, Sequence[str]], model: str) -> Valuation:
     used = np.array([query in lists for query in decisions.queries])
     rows = np.flatnonzero(used).tolist()
-    if len(rows) < LEAST_EFFECTIVE:
+    if len(rows) < MIN_EFFECTIVE:
         raise InputError(
             f"these lists cannot be valued from this log: it has {len(rows)} lists for their queries, and "
-            f"{LEAST_EFFECTIVE:,.0f} are needed"
+            f"{MIN_EFFECTIVE:,.0f} are needed"
         )
     estimates = estimate(decisions, lists, rows, model)
     if all(one.refused for one in estimates):
@@ -141,7 +141,7 @@ def _valued(decisions: Decisions, lists: Mapping[str, Sequence[str]], model: str
 
 def estimate(
     decisions: Decisions, lists: Mapping[str, Sequence[str]], rows: Sequence[int], model: str
-) -> list[Estimate]:
+) -> list[ListEstimate]:
     """What each estimator says, of some of the log."""
     clicks = decisions.earned[rows]
     alike = _alike(decisions, lists, rows)
@@ -223,13 +223,13 @@ def _ratios(
 
 def _where_shown(
     name: str, right_for: str, strata: Sequence[tuple[IntArray, int]], clicks: FloatArray, counted: BoolArray
-) -> Estimate:
+) -> ListEstimate:
     """The mean where the target's lists were shown, of each stratum by itself: right if users do not change.
 
     A stratum is the lists of a query that have so many items: a short list says nothing of the positions below it. The
     intervals of the Q strata are added up by their shares, so each has level 1 - 0.05 / Q: then all hold at once in
     95% of logs, however strata depend on one another and shares on clicks. That is so if clicks do not decide how many
-    strata there are, and as far as the interval of one holds, which is asymptotic (`watched_means`).
+    strata there are, and only as well as the interval of one holds, which is asymptotic (`watched_means`).
     """
     value = low = high = spread = clicked = 0.0
     for rows, length in strata:
@@ -242,22 +242,22 @@ def _where_shown(
     worth, right_for = 1 / spread, f"{right_for}, the same all along"
     support = float(counted.mean(axis=0).min())
     if refused := _lacking(round(worth), clicked):
-        return Estimate(name, None, None, None, worth, support, right_for, refused)
-    return Estimate(name, value, max(low, 0.0), high, worth, support, right_for)
+        return ListEstimate(name, None, None, None, worth, support, right_for, refused)
+    return ListEstimate(name, value, max(low, 0.0), high, worth, support, right_for)
 
 
 def _lacking(worth: float, clicked: float) -> str | None:
     """What is missing for anything to be said."""
-    if worth < LEAST_EFFECTIVE:
-        return f"the log is worth {worth:,.0f} lists of theirs, and {LEAST_EFFECTIVE:,.0f} are needed"
-    if clicked < LEAST_CLICKS:
-        return f"the log is worth {clicked:,.0f} clicks on them, and {LEAST_CLICKS:,.0f} are needed"
+    if worth < MIN_EFFECTIVE:
+        return f"the log is worth {worth:,.0f} lists of theirs, and {MIN_EFFECTIVE:,.0f} are needed"
+    if clicked < MIN_CLICKS:
+        return f"the log is worth {clicked:,.0f} clicks on them, and {MIN_CLICKS:,.0f} are needed"
     return None
 
 
 def _estimate(
     name: str, right_for: str, clicks: FloatArray, ratios: FloatArray, found: Estimated
-) -> Estimate:
+) -> ListEstimate:
     value, residuals = found
     worth, support = effective(ratios), float(ratios.mean(axis=0).min())
     rewards = (ratios * clicks).sum(axis=1)
@@ -268,9 +268,9 @@ def _estimate(
     if refused is None and support_high < 1:
         refused = f"the policy could not always have shown them: their mean weight is {support:.2f}, and should be 1"
     if refused is not None:
-        return Estimate(name, None, None, None, worth, support, right_for, refused)
+        return ListEstimate(name, None, None, None, worth, support, right_for, refused)
     low, high = watched_sum(value, residuals)
-    return Estimate(name, value, max(low, 0.0), high, worth, support, right_for)
+    return ListEstimate(name, value, max(low, 0.0), high, worth, support, right_for)
 
 
 def _rest(

@@ -16,7 +16,7 @@ from clickbandit.live.algorithm import Algorithm, Algorithms
 from clickbandit.policies.base import Policy
 from clickbandit.randomness import generators
 from clickbandit.value.decisions import Decisions
-from clickbandit.value.lists import LEAST_CLICKS, LEAST_EFFECTIVE
+from clickbandit.value.lists import MIN_CLICKS, MIN_EFFECTIVE
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Repl
             del waiting[query]
     values = np.array(rewards)
     clicked = float(values.sum() ** 2 / (values**2).sum()) if values.any() else 0.0  # rewards have any size
-    if len(values) < LEAST_EFFECTIVE or clicked < LEAST_CLICKS:
+    if len(values) < MIN_EFFECTIVE or clicked < MIN_CLICKS:
         raise InputError(
-            f"{algorithm.name} must meet {LEAST_EFFECTIVE:,.0f} lists of its own with {LEAST_CLICKS:,.0f} clicks, "
+            f"{algorithm.name} must meet {MIN_EFFECTIVE:,.0f} lists of its own with {MIN_CLICKS:,.0f} clicks, "
             f"found {len(values):,} worth {clicked:,.0f} among {len(decisions):,}: the log is too short, or does "
             "not show all lists"
         )

@@ -18,8 +18,8 @@ from clickbandit.extras import pa
 from clickbandit.logs import files
 from clickbandit.logs.formats.base import LogFormat, Opening, Progress, ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
-from clickbandit.logs.scan import Bytes, Layout, last_session, make_scan, scan_lines
-from clickbandit.logs.tally import Database, Tally
+from clickbandit.logs.scan import Bytes, LineLayout, last_session, make_scan, scan_lines
+from clickbandit.logs.tally import LogDatabase, Tally
 
 TAB = "chr(9)"
 """A tab in SQL."""
@@ -36,7 +36,7 @@ _MAX_LINES = 200  # by which a file is recognised
 class YandexFormat(LogFormat):
     """A log of Q and C lines."""
 
-    layout: ClassVar[Layout]
+    layout: ClassVar[LineLayout]
     """Where the fields of lines are that are as they should be."""
 
     @abstractmethod
@@ -64,10 +64,10 @@ class YandexFormat(LogFormat):
                 return _read(Scanner(*given, self.layout), path, options.progress)
             except UnusualError:
                 pass
-        return _read(Reader(*given), path, options.progress)
+        return _read(LineReader(*given), path, options.progress)
 
 
-def _read(reader: "Reader", path: Path, progress: Progress) -> Reading:
+def _read(reader: "LineReader", path: Path, progress: Progress) -> Reading:
     """Read a file block by block; what was reported of it is taken back if that cannot be done."""
     n_bytes = n_sessions = 0
     try:
@@ -86,10 +86,10 @@ def has_domains(fields: Sequence[str]) -> bool:
     return len(fields) > 6 and all("," in field for field in fields[6:])
 
 
-class Reader:
+class LineReader:
     """Reads the lines of one file, a block at a time, whatever they are."""
 
-    def __init__(self, database: Database, path: Path, parse: str, strict: bool) -> None:
+    def __init__(self, database: LogDatabase, path: Path, parse: str, strict: bool) -> None:
         self.database, self.path, self.parse, self.strict = database, path, parse, strict
         self.reading = Reading(files=1)
         self.n_shown = 0
@@ -197,7 +197,7 @@ class Reader:
 
 
 class UnusualError(Exception):
-    """The lines of a file are not as they should be: a `Reader` can read them, and a `Scanner` cannot."""
+    """The lines of a file are not as they should be: a `LineReader` can read them, and a `Scanner` cannot."""
 
 
 class Lines(NamedTuple):
@@ -247,13 +247,15 @@ class Lines(NamedTuple):
 NO_LINES = Lines(0, np.zeros(0, np.uint8), np.zeros(1, np.int64), ())
 
 
-class Scanner(Reader):
+class Scanner(LineReader):
     """Reads lines that are as they should be in one pass, whole sessions at a time, and leaves odd lines to SQL.
 
-    Only different lists are taken apart by SQL, by which they get the names and hashes that a `Reader` gives them.
+    Only different lists are taken apart by SQL, by which they get the names and hashes that a `LineReader` gives them.
     """
 
-    def __init__(self, database: Database, path: Path, parse: str, strict: bool, layout: Layout) -> None:
+    def __init__(
+        self, database: LogDatabase, path: Path, parse: str, strict: bool, layout: LineLayout
+    ) -> None:
         super().__init__(database, path, parse, strict)
         self.layout = layout
         self._kept = NO_LINES

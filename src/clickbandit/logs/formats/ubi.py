@@ -13,8 +13,8 @@ from clickbandit.logs.formats.base import LogFormat, Opening, ReadOptions
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.results import count_results, settle, start_results
 from clickbandit.logs.rows import note_lines, note_problems, take
-from clickbandit.logs.table import LogTable, Part, json_field, json_parts, parquet_table
-from clickbandit.logs.tally import Database, Tally
+from clickbandit.logs.table import LogTable, TablePart, json_field, json_parts, parquet_table
+from clickbandit.logs.tally import LogDatabase, Tally
 
 _FIELDS = ("action_name", "query_id", "user_query", "query_response_hit_ids", "event_attributes")
 _BULK = ("index", "create")
@@ -103,12 +103,12 @@ class UBIFormat(LogFormat):
 _COLUMNS = ("raw", *_FIELDS)
 
 
-def _table(path: Path, database: Database) -> LogTable:
+def _table(path: Path, database: LogDatabase) -> LogTable:
     """Queries and events of a file: all columns as JSON, and the line itself as `raw`."""
     if Opening(path).schema is not None:
         return _parquet(path, database)
 
-    def parts(names: Sequence[str]) -> Iterator[Part]:
+    def parts(names: Sequence[str]) -> Iterator[TablePart]:
         cells = ", ".join(
             f"{'line' if name == 'raw' else json_field(name)} AS c{i}" for i, name in enumerate(names)
         )
@@ -121,7 +121,7 @@ def _table(path: Path, database: Database) -> LogTable:
     return LogTable(str(path), dict.fromkeys(_COLUMNS, "JSON"), parts)
 
 
-def _parquet(path: Path, database: Database) -> LogTable:
+def _parquet(path: Path, database: LogDatabase) -> LogTable:
     known = parquet_table(path, database)
     there = [name for name in _FIELDS if name in known.columns]
 
@@ -132,7 +132,7 @@ def _parquet(path: Path, database: Database) -> LogTable:
         is_object = name == "event_attributes" and known.columns[name] == "VARCHAR"  # an object as a text
         return f"{given}::JSON" if is_object else f"to_json({given})"
 
-    def parts(names: Sequence[str]) -> Iterator[Part]:
+    def parts(names: Sequence[str]) -> Iterator[TablePart]:
         cells = ", ".join(f"{cell(name)} AS c{i}" for i, name in enumerate(names))
         for part in known.parts(there):
             yield part._replace(sql=f"(SELECT n, malformed, {cells} FROM {part.sql})")

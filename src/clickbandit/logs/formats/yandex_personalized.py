@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from clickbandit.logs.formats._yandex import TAB, YandexFormat, has_domains
-from clickbandit.logs.scan import Layout
+from clickbandit.logs.scan import LineLayout
 
 _PARSE = f"""
     SELECT n, session || {TAB} || page AS session, replace(kind, 'T', 'Q') AS kind, target, target AS query,
@@ -32,7 +32,7 @@ class YandexPersonalizedFormat(YandexFormat):
     A click belongs to the list of its session and SERPID.
     """
 
-    layout = Layout(query=4, page=3, items=6, target=4)
+    layout = LineLayout(query=4, page=3, items=6, target=4)
 
     def is_line(self, fields: Sequence[str]) -> bool:
         if len(fields) == 4:

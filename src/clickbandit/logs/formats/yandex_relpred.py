@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from clickbandit.logs.formats._yandex import TAB, YandexFormat, has_domains
 from clickbandit.logs.formats.base import SESSION, Writer
-from clickbandit.logs.scan import Layout
+from clickbandit.logs.scan import LineLayout
 
 _PARSE = f"""
     SELECT n, session, kind, target, query, items, size,
@@ -38,7 +38,7 @@ class YandexRelpredFormat(YandexFormat):
     """
 
     query_keys = tuple(_QUERY)
-    layout = Layout(query=3, page=-1, items=5, target=3)
+    layout = LineLayout(query=3, page=-1, items=5, target=3)
     writer = Writer("", _session, re.compile(r"[\t\r\n\0]"))
 
     def is_line(self, fields: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from clickbandit.experiments.comparison import YARDSTICKS
 from clickbandit.experiments.results import Results
 from clickbandit.queries import AGAINST, Against
-from clickbandit.report.charts import Row
+from clickbandit.report.charts import Row, by_model
 from clickbandit.report.many import (
     heat,
     heat_panel,
@@ -99,8 +99,8 @@ def write_comparison(folder: Path, results: Results) -> list[Path]:
     look = plain(looks(results.table["policy"].unique().to_pylist()))
     found = _places(results)
     overall = standings(found)
-    curves = total_curves(results.table)
-    by_model = {model: [row for row in curves if row["model"] == model] for model in _models(found)}
+    curves = by_model(total_curves(results.table))
+    in_order = {model: curves[model] for model in _models(found)}
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "report.html"
     write_page(
@@ -111,7 +111,7 @@ def write_comparison(folder: Path, results: Results) -> list[Path]:
             *_verdict(overall, look, settings),
             *(_heat_map(overall, look) if overall else ()),
             element("h2", "Regret over time"),
-            _curves(by_model, look),
+            _curves(in_order, look),
             element("h2", "Leaderboards"),
             *_leaderboards(found, look, results),
             element("h2", "How it was made"),
@@ -121,7 +121,7 @@ def write_comparison(folder: Path, results: Results) -> list[Path]:
     height = max(150, _PRINTED_ROW * len(look))
     printed = {
         model: totals_panel(rows, look, model, height=height, size=_PRINTED_SIZE)
-        for model, rows in by_model.items()
+        for model, rows in in_order.items()
     }
     written = save_figure(
         folder / "regret",
@@ -251,10 +251,10 @@ def _files(name: str) -> str:
     return ", ".join(element("a", kind.upper(), href=f"{name}.{kind}") for kind in ("svg", "pdf", "png"))
 
 
-def _curves(by_model: Mapping[str, Sequence[Row]], look: Mapping[str, Look]) -> Html:
+def _curves(rows_by_model: Mapping[str, Sequence[Row]], look: Mapping[str, Look]) -> Html:
     panels = {
         f"regret-{model}": live_totals(totals_panel(rows, look, model, height=_HEIGHT))
-        for model, rows in by_model.items()
+        for model, rows in rows_by_model.items()
     }
     caption = element(
         "span",

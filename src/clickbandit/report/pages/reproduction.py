@@ -18,9 +18,9 @@ from clickbandit.report.charts import (
     LEGEND,
     LINES_LEGEND,
     REGRET_TOOLTIP,
-    Row,
     Spec,
     Tooltip,
+    by_model,
     live,
 )
 from clickbandit.report.claims import (
@@ -253,7 +253,7 @@ def _versions(found: Found) -> _Parts:
         "learned when nothing is decided, and that cuts a batch in more than one place at once.",
     )
     compared = []
-    for model, mine in _by_model(rows).items():
+    for model, mine in by_model(rows).items():
         experiment, printed = (sum(row[key] for row in mine) / len(mine) for key in ("experiment", "printed"))
         compared.append(
             {
@@ -325,8 +325,3 @@ def _discussion(results: pa.Table) -> _Parts:
 
 def _with(tooltip: Tooltip, panels: Mapping[str, Spec]) -> dict[str, tuple[Spec, Tooltip]]:
     return {name: (panel, tooltip) for name, panel in panels.items()}
-
-
-def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    models = dict.fromkeys(row["model"] for row in rows)
-    return {model: [row for row in rows if row["model"] == model] for model in models}
