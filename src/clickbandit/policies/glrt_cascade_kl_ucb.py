@@ -28,17 +28,10 @@ import numpy as np
 from clickbandit.bounds import kl
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.errors import InputError
-from clickbandit.policies import cascading
+from clickbandit.policies import cascade_kl_ucb, cascading
 from clickbandit.policies.bounds_on_demand import look
 from clickbandit.policies.cascade_kl_ucb import describe, highest_propensity, show_highest
-from clickbandit.policies.cascading import (
-    FEEDBACK,
-    CascadingPolicy,
-    best,
-    examined,
-    first_propensity,
-    put_in_front,
-)
+from clickbandit.policies.cascading import CascadingPolicy, best, examined, first_propensity, put_in_front
 from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import NUMBERS, by_item
 from clickbandit.policies.possible import MAX_ENTRY, within
@@ -93,22 +86,13 @@ def init(
     false_alarm: float = 0.0,
 ) -> State:
     share = exploration or math.sqrt(n_items * math.log(max(horizon, 2)) / horizon)
+    cascade = cascade_kl_ucb.init(n_items, n_positions, horizon=horizon, feedback=feedback)
     return State(
-        observed=np.zeros(n_items, np.int64),
-        clicks=np.zeros(n_items, np.int64),
-        low=np.zeros(n_items),
-        high=np.ones(n_items),
-        slope=np.zeros(n_items),
-        at_budget=np.full(n_items, -1.0),
-        order=np.arange(n_items),
-        step=np.zeros(1, np.int64),
-        tied=np.zeros(1, np.int64),
+        **cascade._asdict(),
         recent=np.zeros(n_items, np.int64),
         blocks=np.zeros((SIZES, SAME_SIZE, n_items), np.int64),
         filled=np.zeros((SIZES, n_items), np.int64),
         restarts=np.zeros(1, np.int64),
-        feedback=FEEDBACK[feedback],
-        iterated=3.0,
         exploration=min(share, MAX_EXPLORATION),
         false_alarm=false_alarm or 1 / horizon,
     )
