@@ -21,8 +21,9 @@ import pyarrow as pa
 from benchmarks import Rows
 from clickbandit.click_models.base import model_class
 from clickbandit.compiling.specialise import specialise
+from clickbandit.defaults import CLICK_MODELS
 from clickbandit.logs import Counts, Fit, count_log, fit
-from clickbandit.logs.audit import JUDGES, MODELS, Finding, audit, best_model
+from clickbandit.logs.audit import JUDGES, Finding, audit, best_model
 from clickbandit.terminal import print_table
 
 LEAST_COVERAGE = 0.9
@@ -98,7 +99,7 @@ def main() -> int:
     )
     parser.add_argument("--log", type=Path, default=shared / "logs" / "wscd-train.tsv.gz")
     parser.add_argument("--runs", type=int, default=8, help="logs of each kind of users (%(default)s)")
-    parser.add_argument("--users", default=",".join(MODELS), help="click models (%(default)s)")
+    parser.add_argument("--users", default=",".join(CLICK_MODELS), help="click models (%(default)s)")
     parser.add_argument("--model", help="of the audit (the one that fits the log best)")
     options = parser.parse_args()
     counts = count_log(options.log)

@@ -5,3 +5,5 @@ TIGHTEST_AT = 100_000
 STRENGTH = 200.0
 """How many examinations a prior's attractions are worth by default: so many hold a good order for the first hundred
 impressions, and ClickTS lets go of a wrong one all the same (`python -m benchmarks.tail`)."""
+CLICK_MODELS = ("CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM")
+"""The click models that are fitted to a log unless others are named."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from clickbandit.defaults import CLICK_MODELS
+
 if TYPE_CHECKING:
     from clickbandit.logs import Counts
     from clickbandit.logs.columns import Columns
@@ -51,6 +53,8 @@ def _writable() -> list[str]:
     return format_names(writable=True)
 
 
+MODELS = ",".join(CLICK_MODELS)
+"""The click models that commands take by default."""
 Logs = Annotated[list[str], typer.Argument(help="Click logs: files, or patterns such as 'logs/*.gz'.")]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clickbandit.cli._logs import LogCommand, LogOptions, Logs
+from clickbandit.cli._logs import MODELS, LogCommand, LogOptions, Logs
 from clickbandit.cli._shared import Force, app, at_least_1, known_models, output, with_options
 
 
@@ -22,9 +22,7 @@ def audit(
             show_default="the one of --models that fits held-out sessions best",
         ),
     ] = None,
-    models: Annotated[
-        str, typer.Option(help="Comma-separated click models to compare.")
-    ] = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
+    models: Annotated[str, typer.Option(help="Comma-separated click models to compare.")] = MODELS,
     min_sessions: Annotated[int, typer.Option(help="Refuse queries with fewer sessions.")] = 200,
     min_clicks: Annotated[
         int, typer.Option(help="Refuse queries with fewer clicks on their usual list.")

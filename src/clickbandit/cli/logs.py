@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clickbandit.cli._experiments import models_option
-from clickbandit.cli._logs import WRITABLE, LogCommand, LogOptions, Logs
+from clickbandit.cli._logs import MODELS, WRITABLE, LogCommand, LogOptions, Logs
 from clickbandit.cli._shared import (
     Force,
     app,
@@ -72,7 +72,7 @@ ItemTable = Annotated[
 def fit(
     *,
     log: Logs,
-    models: Models = "CM,PBM,DCM,SDBN,DBN,CCM,UBM",
+    models: Models = MODELS,
     top_queries: TopQueries = None,
     items: Items = None,
     min_impressions: MinImpressions = 10,

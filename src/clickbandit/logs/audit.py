@@ -16,6 +16,7 @@ import numpy as np
 from clickbandit.click_models.base import ClickModel, model_class, model_names
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.compiling.specialise import specialise
+from clickbandit.defaults import CLICK_MODELS
 from clickbandit.errors import InputError
 from clickbandit.intervals import Interval, interval_of_draws, sessions_to_prove
 from clickbandit.logs.counts import Counts
@@ -23,9 +24,8 @@ from clickbandit.logs.evaluate import evaluate
 from clickbandit.logs.fit import Fit, fit
 from clickbandit.logs.posterior import Posterior, fit_posterior
 
-MODELS = ("CM", "PBM", "DCM", "SDBN", "DBN", "CCM", "UBM")
 _BIASED = ("DCM", "SDBN")
-JUDGES = tuple(name for name in MODELS if name not in _BIASED)
+JUDGES = tuple(name for name in CLICK_MODELS if name not in _BIASED)
 """Those by which lists are judged. DCM and SDBN take the last click for the end of a session, so that their fits are
 off by more than their errors, even for users of their own; their opinions are shown beside the others'."""
 DRAWS = 1000
@@ -124,7 +124,7 @@ def audit(
     counts: Counts,
     *,
     model: str | None = None,
-    models: Sequence[str] = MODELS,
+    models: Sequence[str] = CLICK_MODELS,
     evidence: Evidence = Evidence(),
     seed: int = 0,
     progress: Callable[[int], None] = lambda n: None,
