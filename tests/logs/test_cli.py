@@ -121,6 +121,7 @@ def test_counts_are_kept_for_another_day(run: Run) -> None:
         (["fit", "log.tsv.gz", "--out", "true.json"], "true.json exists"),
         (["fit", "log.tsv.gz", "--out", "none/queries.json"], "cannot be written"),
         (["fit", "true.json", "--format", "yandex-relpred"], "no usable session"),
+        (["fit", "true.json", "--format", "yandex-relpred", "--strict"], "read without --strict"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--figure", "figure.txt"], ".svg"),
         (["evaluate", "true.json", "--log", "log.tsv.gz", "--model", "UBM"], "has no model UBM"),
         (["generate", "true.json", "--model", "DBN", "--out", "log.tsv.gz"], "exists"),

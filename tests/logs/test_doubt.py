@@ -85,7 +85,7 @@ def test_errors_are_those_of_all_parameters_together(model: str, monkeypatch: py
     for name, errors in expected.items():
         if not found.is_by_pair(name) or model == "PBM":
             assert found.standard_errors[name] == pytest.approx(errors, rel=0.02), name
-    monkeypatch.setattr(em, "_LARGEST_MATRIX", 0)  # in a file
+    monkeypatch.setattr(em, "_MAX_MATRIX", 0)  # in a file
     monkeypatch.setattr(em, "_BLOCK", 2)
     again = fit(counts, model, tolerance=1e-13)
     for name, errors in found.standard_errors.items():

@@ -10,7 +10,7 @@ from clickbandit import CascadeModel, PositionBasedModel, Query
 from clickbandit.intervals import Interval, mean_of_strata, student_quantile
 from clickbandit.report.standings import places, standings, verdict
 from clickbandit.report.statistics import beyond_the_least, distinguishable, paired_difference, totals, units
-from clickbandit.report.tables import difference_text
+from clickbandit.report.tables import difference_text, total_rows
 from clickbandit.simulation.run import Problem, Run
 from clickbandit.simulation.trace import COLUMNS
 from naive.recorded import Recorded
@@ -161,6 +161,7 @@ def test_tails() -> None:
     for late, losing in ((0.00099, 0), (0.00101, 8)):
         (total,) = totals(results({"a": LUCK}, late=late))
         assert total.losing == losing
+        assert total_rows([total])[0]["losing"] == f"{losing / 8:.0%}"
 
 
 def test_the_last_tenth_is_by_steps() -> None:

@@ -326,7 +326,7 @@ def test_the_command(run):
         ("log.parquet", [], "expected either --lists or --policy, found neither"),
         ("log.parquet", ["--lists", "good.json", "--columns", "query=q"], "give --click-log too"),
         ("log.csv", ["--policy", "random", "--click-log"], "cannot be run along a click log"),
-        ("log.csv", ["--lists", "nowhere.json", "--click-log"], "found 'p', which it does not have"),
+        ("log.csv", ["--lists", "nowhere.json", "--click-log"], "found 'p', which is not in it"),
     ],
 )
 def test_wrong_inputs_get_one_sentence(run, log, options, said):
