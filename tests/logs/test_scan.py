@@ -68,7 +68,7 @@ def test_orderly_logs(tmp_path_factory: pytest.TempPathFactory, log: tuple[str, 
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_yandex, "MIN_SCANNED", 0)
-        patch.setattr(_yandex.Reader, "add", None)  # nothing is left to it
+        patch.setattr(_yandex.LineReader, "add", None)  # nothing is left to it
         patch.setattr(files, "BLOCK", block)
         count_log(path, format)
     check_same(path, format, block)

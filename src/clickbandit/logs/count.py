@@ -56,7 +56,7 @@ def count_log(
         log_format(format)
     if hasattr(log, "__arrow_c_stream__") or hasattr(log, "collect_schema"):
         if cluster:
-            raise InputError("a cluster counts files, found a data frame: count it without --cluster")
+            raise InputError("a cluster counts files, found a data frame: count it without a cluster")
         tally = Tally(memory_limit)
         counts = counts_in(tally, read_frame(log, tally, "the data frame", strict, columns))
         return _usable(counts, "the data frame", "a plain log")
