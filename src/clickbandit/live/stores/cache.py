@@ -9,6 +9,7 @@ from collections.abc import Collection
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from clickbandit.live.stores.behind import Behind, Row
 from clickbandit.live.stores.contract import IMPRESSION_COLUMNS, QUERY_COLUMNS, Changes
 from clickbandit.live.stores.database import Database
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
@@ -17,27 +18,27 @@ MAX_QUERIES = MAX_IMPRESSIONS = 2**25
 """Bytes that each may take, about."""
 _OVERHEAD = 800
 """Bytes of a row besides its texts."""
-Row = tuple[Any, ...]
 _AT = IMPRESSION_COLUMNS.index("at")
 _LEARNING = IMPRESSION_COLUMNS.index("learning")
 _FROZEN = QUERY_COLUMNS.index("frozen")
 _large = itemgetter(*map(IMPRESSION_COLUMNS.index, ("items", "propensities", "learning")))
-_query_values = attrgetter(*QUERY_COLUMNS)
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 
 
 class Rows:
     """Queries and impressions."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, behind: Behind) -> None:
         self._database = database
+        self._behind = behind
         self._names: dict[int, str] = {}
         self._queries: dict[str, Row] = {}
         self._impressions: OrderedDict[str, Row] = OrderedDict()
         """In the order in which they were made; a dict takes ever longer to find the first of those that are left."""
         self._queries_size = self._impressions_size = 0
         self._expected: Changes | None = None
-        """What the transaction at hand writes."""
+        """What the transaction at hand writes, and of that the rows of queries."""
+        self._expected_queries: list[Row] = []
 
     def queries(self, names: Collection[str]) -> list[Row]:
         """Those of these names that there are."""
@@ -51,7 +52,8 @@ class Rows:
 
     def _queries_of(self, column: str, keys: Collection[Any], known: dict[Any, Row]) -> list[Row]:
         missing = [key for key in keys if key not in known]
-        found = self._database.find(f"{QUERY} from queries", column, missing)
+        stored = self._database.find(f"{QUERY} from queries", column, missing)
+        found = [self._behind.row(row[0]) or row for row in stored]
         for row in found:
             self._put_query(row)
         return [*known.values(), *found]
@@ -73,16 +75,16 @@ class Rows:
         missing = [id for id in ids if id not in known]
         return [*known.values(), *self._database.find(f"{IMPRESSION} from impressions", "id", missing)]
 
-    def expect(self, changes: Changes) -> None:
-        self._expected = changes
+    def expect(self, changes: Changes, queries: list[Row]) -> None:
+        self._expected, self._expected_queries = changes, queries
 
     def keep(self) -> None:
         """The transaction is committed."""
         changes, self._expected = self._expected, None
         if changes is None:
             return
-        for query in changes.queries:
-            self._put_query(_query_values(query))
+        for query in self._expected_queries:
+            self._put_query(query)
         for impression in changes.impressions:
             row = self._impressions[impression.id] = _impression_values(impression)
             self._impressions_size += _impression_size(row)

@@ -237,6 +237,9 @@ class Changes:
     """Users whose comparisons are to be deleted."""
     lessons: list[tuple[int, bytes]] = field(default_factory=list)
     """What queries teach others, in the place of what they did."""
+    visible: bool = True
+    """Whether readers see the queries and the log as soon as this is committed, with all that was committed before;
+    else the store may have them see it later, but `snapshot`, `lock` and `log` never."""
 
     def __bool__(self) -> bool:
         return bool(

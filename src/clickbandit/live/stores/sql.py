@@ -117,11 +117,9 @@ class SqlStore(ABC):
         if settled and self.database.next_mark:
             self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
-            (_SET_QUERY, [_query_values(row) for row in changes.queries]),
             (_ADD_IMPRESSION, [_impression_values(row) for row in changes.impressions]),
             *self._set(changes.touched),
             (_ADD_EVENT, changes.events),
-            (_ADD_LOG, changes.log),
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
             (_ADD_COMPARISON, changes.comparisons),
@@ -131,6 +129,7 @@ class SqlStore(ABC):
         )
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
         self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
+        self._save_queries(changes)
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
@@ -140,6 +139,11 @@ class SqlStore(ABC):
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)
             self.database.run(f"delete from impressions where id {self.database.one_of}", ids)
+
+    def _save_queries(self, changes: Changes) -> None:
+        """Their rows, and those of their logs."""
+        self.database.run_many(_SET_QUERY, [_query_values(row) for row in changes.queries])
+        self.database.run_many(_ADD_LOG, changes.log)
 
     def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
         """The statements that change impressions: few columns of most."""
@@ -187,7 +191,7 @@ class SqlStore(ABC):
         self.database.begin()
         try:
             yield self.database.run
-            self.database.run("commit")
+            self.commit()
         except BaseException:
             self.rollback()
             raise

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,18 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from clickbandit.errors import InputError
+from clickbandit.live.stores.behind import Behind
 from clickbandit.live.stores.cache import Rows
 from clickbandit.live.stores.contract import (
     PENDING,
     QUERY_COLUMNS,
     Changes,
     Locked,
+    LogRow,
     NewQuery,
     Part,
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
-from clickbandit.live.stores.migrations import VERSION, own_tables, steps
+from clickbandit.live.stores.migrations import BATCHES, VERSION, own_tables, steps
 from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import QUERY, SqlReader
@@ -70,6 +73,7 @@ create index to_prune on snapshots (at) where base = 0;
 create table histories (query integer primary key, history blob not null);
 
 {own_tables("sqlite")}
+{";".join(BATCHES)};
 """
 
 _LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
@@ -81,6 +85,8 @@ _MODE = 0o600
 _CHECKPOINT_PAGES = 4000
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
+
+log = logging.getLogger("clickbandit.live")
 
 
 class SqliteDatabase(Database):
@@ -164,9 +170,13 @@ class SqliteStore(SqlStore):
             f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
         ):
             self.database.run(f"pragma {setting}")
-        self._rows = Rows(self.database)
+        self._behind = Behind(self.database)
+        self._rows = Rows(self.database, self._behind)
         self._version = 0
+        self._unsure = False
+        """Whether a transaction may have been committed or not."""
         self._make_tables()
+        self._recover()
         ((self._n_queries,),) = self.database.rows("select count(*) from queries")
 
     def begin(self) -> None:
@@ -181,6 +191,7 @@ class SqliteStore(SqlStore):
         if version != self._version:  # somebody else has written to the file
             self._rows.clear()
             self._version = version
+        self._make_sure()
 
     def probe(self) -> None:
         self.begin()
@@ -201,6 +212,28 @@ class SqliteStore(SqlStore):
                 for statement in upgrade:
                     run(statement)
                 run("update meta set version = ?", (VERSION,))
+
+    def _recover(self) -> None:
+        """Put into their tables what a process that was killed left behind."""
+        damaged = self._behind.load()
+        if damaged:
+            log.error("%s: %d batches of rows are not what was written, and left out", self.path, damaged)
+        self._put_all()
+
+    def _put_all(self) -> None:
+        with self._transaction():
+            self._put_waiting()
+
+    def _put_waiting(self) -> None:
+        self._make_sure()
+        self._unsure = True
+        self._behind.put_all()
+
+    def _make_sure(self) -> None:
+        """Read what waits, if it is not known which transactions were committed."""
+        if self._unsure:
+            self._behind.load()
+            self._unsure = False
 
     def _back_up(self, path: str) -> None:
         """Copy everything to another file, which is there under its name only when it is whole."""
@@ -239,15 +272,24 @@ class SqliteStore(SqlStore):
     def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
         return self._rows.queries_by_id(ids)
 
+    def log(self, query: int, after: int) -> Iterable[LogRow]:
+        return [*super().log(query, after), *self._behind.log(query, after)]
+
     def save(self, changes: Changes) -> None:
-        self._rows.expect(changes)
+        self._unsure = True
         super().save(changes)
+
+    def _save_queries(self, changes: Changes) -> None:
+        self._rows.expect(changes, self._behind.add(changes))
 
     def commit(self) -> None:
         super().commit()
+        self._unsure = False
+        self._behind.keep()
         self._rows.keep()
 
     def rollback(self) -> None:
+        self._behind.drop()
         self._rows.drop()
         super().rollback()
 
@@ -255,11 +297,18 @@ class SqliteStore(SqlStore):
         self._rows.forget_before(before)
         return super().prune(before, limit, keep)
 
+    def evict(self, before: int, limit: int) -> list[int]:
+        self._put_all()
+        return super().evict(before, limit)
+
     def _delete(self, queries: Sequence[int]) -> None:
+        self._put_waiting()  # which may be about these, and another may get their ids
         self._rows.clear()
         super()._delete(queries)
 
     def close(self) -> None:
+        with suppress(StoreError):  # whoever opens it next does it
+            self._put_all()
         super().close()
         os.close(self._lock_file)
 
