@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import compress
@@ -273,24 +273,24 @@ class Engine:
                 store.commit()
                 self.hidden = not changes.visible
                 self.learners.stored(changes)
+            elif any(row.number == 0 for row in touched):  # made here, and another may get its id
+                self._undo(touched)
             else:
-                store.rollback()
-                for row in touched:
-                    if row.number == 0:  # it may have been made here, and another may get its id
-                        self.learners.forget(row.id)
+                store.commit()
         except BaseException:
-            store.rollback()
+            self._undo(touched)
             if committing:  # who knows: these were answered otherwise than they may have been stored
                 self._disowned.update(self._fresh)
-            for row in touched:
-                self.learners.forget(row.id)
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
         self.learners.used(touched)
-        self.counts.batches += 1
-        self.counts.operations += len(requests)
+        self.counts.committed(len(requests))
         return results
+
+    def _undo(self, touched: Iterable[QueryRow]) -> None:
+        self._store.rollback()
+        self.learners.forget_all(row.id for row in touched)
 
     def _execute(self, batch: Batch, request: Request) -> Any:
         try:

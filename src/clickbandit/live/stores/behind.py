@@ -69,8 +69,8 @@ class Behind:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, changes: Changes) -> list[Row]:
-        """Write the rows of queries and logs, and all that waits if they are to be seen; the values of the queries."""
+    def add(self, changes: Changes) -> None:
+        """Write the rows of queries and logs, and all that waits if they are to be seen."""
         self._rows, self._log = [_values(row) for row in changes.queries], changes.log
         if changes.visible:
             self.put_all()
@@ -78,7 +78,6 @@ class Behind:
             # a log is replayed from a snapshot on, so none of its rows may go across one
             self._write_batch()
             self._put_queries([*self._overdue(), *(snapshot.query for snapshot in changes.snapshots)])
-        return self._rows
 
     def put_all(self) -> None:
         """Put everything into the tables."""

@@ -4,7 +4,7 @@ Values stand as `?`. Where the two differ, a `Database` says how it has it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -86,11 +86,8 @@ class SqlStore(ABC):
         """Add rows of impressions to those of a batch, and the queries that they are of."""
         rows = [locked.impressions.setdefault(row[0], ImpressionRow(*row)) for row in impressions]
         others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
-        for row in self._queries(others):
+        for row in self.database.find(f"{QUERY} from queries", "id", others):
             locked.queries[row[1]] = QueryRow(*row)
-
-    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
-        return self.database.find(f"{QUERY} from queries", "id", ids)
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}

@@ -254,23 +254,31 @@ class SqliteStore(SqlStore):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        queries = {row[1]: QueryRow(*row) for row in self._rows.queries(names)}
+        queries = {row.name: row for row in self._rows.queries(names)}
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
             made = self.database.find(f"{QUERY} from queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
-        self._add(self._rows.impressions(ids), locked)
+        self._lend(ids, locked)
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
         due = self.due(now, limit)
-        self._add(self._rows.impressions(due), locked)
+        self._lend(due, locked)
         return due
 
-    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
-        return self._rows.queries_by_id(ids)
+    def _lend(self, ids: Collection[str], locked: Locked) -> None:
+        """Add impressions to those of a batch, and the queries that they are of."""
+        if not ids:
+            return
+        rows = self._rows.impressions(ids)
+        for row in rows:
+            locked.impressions.setdefault(row.id, row)
+        others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
+        for query in self._rows.queries_by_id(others):
+            locked.queries[query.name] = query
 
     def log(self, query: int, after: int) -> Iterable[LogRow]:
         return [*super().log(query, after), *self._behind.log(query, after)]
@@ -280,7 +288,8 @@ class SqliteStore(SqlStore):
         super().save(changes)
 
     def _save_queries(self, changes: Changes) -> None:
-        self._rows.expect(changes, self._behind.add(changes))
+        self._rows.expect(changes)
+        self._behind.add(changes)
 
     def commit(self) -> None:
         super().commit()
