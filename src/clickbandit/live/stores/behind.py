@@ -5,13 +5,13 @@ query's rows of some seconds are one. After a crash they are read from the batch
 query is as of one transaction, for its row and its log are put together.
 """
 
+import json
+import struct
 import time
 from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 from zlib import crc32
-
-import msgspec
 
 from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, checksum
 from clickbandit.live.stores.database import Database, columns, insert
@@ -33,8 +33,8 @@ _SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
 
 Row = tuple[Any, ...]
 _values = attrgetter(*QUERY_COLUMNS)
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[list[Row], list[LogRow]]).decode
+_HEAD = struct.Struct("<I")
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Waiting:
@@ -144,7 +144,7 @@ class Behind:
         if self._rows or self._log:
             self._number += 1
             self._any_batch = True
-            written = _encode((self._rows, self._log))
+            written = _encode(self._rows, self._log)
             self._database.run(_ADD, (self._number, written, crc32(written)))
 
     def _overdue(self) -> list[int]:
@@ -180,6 +180,29 @@ class Behind:
         number = (self._number,)
         self._database.run_many(_SET_QUERY, [row + number for row in rows.values()])
         self._database.run_many(_ADD_LOG, [entry for entries in logs.values() for entry in entries])
+
+
+def _encode(rows: list[Row], log: list[LogRow]) -> bytes:
+    """As JSON, with its length before it and the records of the log behind it."""
+    places = [(query, number, len(records), at, sum_) for query, number, records, at, sum_ in log]
+    head = _to_json((rows, places)).encode()
+    return b"".join([_HEAD.pack(len(head)), head, *[entry.records for entry in log]])
+
+
+def _decode(written: bytes) -> tuple[list[Row], list[LogRow]]:
+    """What was encoded.
+
+    >>> _decode(_encode([(1, "boots", None, 0.5)], [LogRow(1, 7, b"ab", 3, 9)]))
+    ([(1, 'boots', None, 0.5)], [LogRow(query=1, number=7, records=b'ab', at=3, checksum=9)])
+    """
+    (length,) = _HEAD.unpack_from(written)
+    at = _HEAD.size + length
+    rows, places = json.loads(written[_HEAD.size : at])
+    log = []
+    for query, number, size, when, sum_ in places:
+        log.append(LogRow(query, number, written[at : at + size], when, sum_))
+        at += size
+    return [tuple(row) for row in rows], log
 
 
 def _merged(entries: list[LogRow]) -> LogRow:

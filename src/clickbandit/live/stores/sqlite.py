@@ -191,6 +191,7 @@ class SqliteStore(SqlStore):
         if version != self._version:  # somebody else has written to the file
             self._rows.clear()
             self._version = version
+            self._unsure = True
         self._make_sure()
 
     def probe(self) -> None:
