@@ -167,6 +167,10 @@ class SqlStore(ABC):
         )
 
     def commit(self) -> None:
+        self._commit()
+
+    def _commit(self) -> None:
+        """End any transaction, also one of a method's own."""
         self.database.run("commit")
         self._n_created = 0
 
@@ -188,7 +192,7 @@ class SqlStore(ABC):
         self.database.begin()
         try:
             yield self.database.run
-            self.commit()
+            self._commit()
         except BaseException:
             self.rollback()
             raise

@@ -292,8 +292,8 @@ class SqliteStore(SqlStore):
         self._rows.expect(changes)
         self._behind.add(changes)
 
-    def commit(self) -> None:
-        super().commit()
+    def _commit(self) -> None:
+        super()._commit()
         self._unsure = False
         self._behind.keep()
         self._rows.keep()
