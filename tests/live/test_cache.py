@@ -42,8 +42,7 @@ def locked(store):
 def test_what_is_changed_and_not_saved_is_gone(store):
     row, shown = locked(store)
     row.policy, shown.clicks = "cts", 1
-    store.save(Changes())
-    store.commit()
+    store.rollback()
     row, shown = locked(store)
     assert (row.policy, shown.clicks) == ("random", 0)
     store.rollback()
@@ -108,24 +107,36 @@ def test_it_is_read_from_memory(store, monkeypatch):
 
 
 def test_it_takes_a_bounded_number_of_bytes(store, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 20_000)
+    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 22_000)
     row, _ = locked(store)
     many = [replace(impression(row.id), id=str(k), items="x" * 1000) for k in range(20)]
     store.save(Changes(impressions=many))
     store.commit()
-    kept = store._rows._impressions
-    assert list(kept) == [str(k) for k in range(9, 20)]
-    assert store._rows._impressions_size == 11 * 1800
-    assert {row[0] for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
+    assert list(store._rows._impressions) == [str(k) for k in range(9, 20)]
+    assert store._rows._impressions_size == 11 * 2000
+    assert {row.id for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
 
 
-def test_what_is_learned_from_before_it_settles_takes_less(store):
+def test_queries_take_a_bounded_number_of_bytes(store, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_QUERIES", 5000)
+    store.begin()
+    names = [f"query {k}" for k in range(20)]
+    made = store.lock(names, [], [NEW._replace(name=name) for name in names], 100).queries
+    store.save(Changes(queries=list(made.values())))
+    store.commit()
+    assert len(store._rows._queries) < 8
+    store.begin()
+    assert set(store.lock(names, [], [], 100).queries) == set(names)
+    store.rollback()
+
+
+def test_what_is_forgotten_takes_nothing(store):
     row, _ = locked(store)
     shown = replace(impression(row.id), id="second", learning=b"x" * 1000)
     store.save(Changes(impressions=[shown]))
     store.commit()
     locked(store)
-    store.save(Changes(touched=[replace(shown, learning=None)]))
+    store.save(Changes(touched=[replace(shown, learning=None)], forgotten=["first"]))
     store.commit()
     store._rows.forget_before(10)
     assert (len(store._rows._impressions), store._rows._impressions_size) == (0, 0)

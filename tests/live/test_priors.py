@@ -153,16 +153,27 @@ def test_lessons_are_bounded_by_their_bytes() -> None:
 @only_sqlite
 class TestRanker:
     @pytest.fixture
-    def opened(self, open_ranker: Callable[..., Ranker]) -> Callable[..., Ranker]:
-        return lambda **given: open_ranker(
-            **{"policy": "click-ts", "positions": 2, "prior": "given-order", **given}
-        )
+    def rankers(self) -> list[Ranker]:
+        return []
 
     @pytest.fixture
-    def start_of(self, sql: Callable[[str], list[tuple[Any, ...]]]) -> Callable[[str], dict[str, Any]]:
+    def opened(self, open_ranker: Callable[..., Ranker], rankers: list[Ranker]) -> Callable[..., Ranker]:
+        def open_(**given: Any) -> Ranker:
+            rankers.append(
+                open_ranker(**{"policy": "click-ts", "positions": 2, "prior": "given-order", **given})
+            )
+            return rankers[-1]
+
+        return open_
+
+    @pytest.fixture
+    def start_of(
+        self, sql: Callable[[str], list[tuple[Any, ...]]], rankers: list[Ranker]
+    ) -> Callable[[str], dict[str, Any]]:
         """What the first record of a query holds."""
 
         def first(query: str) -> dict[str, Any]:
+            rankers[-1].ping()  # from then on the log is where it is read
             asked = f"select records from log join queries on query = id where name = '{query}' order by log.number"
             (start, *_) = read(sql(asked)[0][0])
             assert isinstance(start, Start)

@@ -34,6 +34,11 @@ class Counts:
         self.batches = 0
         self.operations = 0
 
+    def committed(self, operations: int) -> None:
+        """A transaction of so many."""
+        self.batches += 1
+        self.operations += operations
+
     def add(self, results: Iterable[Any]) -> None:
         """Count the lists and verdicts among these."""
         for result in results:

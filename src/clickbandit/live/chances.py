@@ -51,7 +51,21 @@ def read_all_chances(written: bytes | None, n: int) -> Chances:
     return Chances(known, None if None in known else of_groups(values).tolist(), None, None)
 
 
-def read_chances(written: bytes | None, n: int) -> tuple[tuple[float | None, ...], tuple[float, ...] | None]:
+StatedChances = tuple[tuple[float | None, ...], tuple[float, ...] | None]
+
+
+def last_chances(learner: Learner) -> StatedChances:
+    """What `read_chances` finds in what was written of the learner's last list."""
+    if learner.estimate is not None:
+        return read_chances(write_chances(learner), len(learner.ranking))
+    if not learner.algorithm.states_chances:
+        return (None,) * len(learner.ranking), None
+    stated = learner.chances.tolist()
+    total = sum(stated)
+    return tuple(stated if total == total else [None if one != one else one for one in stated]), None
+
+
+def read_chances(written: bytes | None, n: int) -> StatedChances:
     """Those of each item at its position, and their errors."""
     if not written or not n:
         return (1.0 if written is None else None,) * n, None

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import compress
@@ -54,8 +54,7 @@ _PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
 _IDLE_QUERY = 3_600_000
 """Milliseconds after which a query that learned nothing may have to make room."""
-MAX_FORGOTTEN = 1000
-"""Impressions of a user that are forgotten at once."""
+MAX_FORGOTTEN = 1000  # impressions of a user at once
 _ATTEMPTS = 3
 _PROBE_PAUSE = 0.25
 """Seconds between two looks whether the store works again."""
@@ -80,8 +79,7 @@ class Engine:
         self._of_new_queries = of_new_queries
         self._patience = settings.patience_ms / 1000
         self.clock = Clock(settings.clock or time.time, settings.clock or time.monotonic)
-        self._now = self.clock.now()
-        self._gap = 0
+        self._now, self._gap = self.clock.now(), 0
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
         self.learners = Learners(store, algorithms, settings)
         self.part = Part()  # of the queries, which is settled here
@@ -106,6 +104,8 @@ class Engine:
         """What is being done, and since when."""
         self._prune_at = 0.0
         self._closing = False
+        self.hidden = False
+        """Whether readers may not see all that was committed."""
         self._gate = threading.Lock()
         try:
             self._load()
@@ -179,8 +179,7 @@ class Engine:
     def _wait_for_store(self) -> None:
         """Answer who has waited, and see whether the store works again."""
         operations = self._take(_PROBE_PAUSE)
-        assert self._down is not None
-        if operations:
+        if operations and self._down is not None:
             self._refuse(operations, self._down)
         self._probe()
 
@@ -249,10 +248,11 @@ class Engine:
         try:
             store.begin()
             names, ids, keys = concerns(requests)
-            for request in requests:
+            kinds = set(map(type, requests))
+            for request in requests if ForgetRequest in kinds else ():
                 if isinstance(request, ForgetRequest):
                     ids.update(store.of_user(request.user, MAX_FORGOTTEN))
-            due = store.due(now, _MAX_DUE) if FlushRequest in set(map(type, requests)) else []
+            due = store.due(now, _MAX_DUE) if FlushRequest in kinds else []
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
@@ -266,29 +266,31 @@ class Engine:
             results = [self._execute(batch, request) for request in requests]
             self._fresh = {impression.id for impression in batch.new}
             changes = batch.changes()
-            if changes:
+            changes.visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
+            if changes or (self.hidden and changes.visible):
                 store.save(changes)
                 committing = True
                 store.commit()
+                self.hidden = not changes.visible
                 self.learners.stored(changes)
+            elif any(row.number == 0 for row in touched):  # made here, and another may get its id
+                self._undo(touched)
             else:
-                store.rollback()
-                for row in touched:
-                    if row.number == 0:  # it may have been made here, and another may get its id
-                        self.learners.forget(row.id)
+                store.commit()
         except BaseException:
-            store.rollback()
+            self._undo(touched)
             if committing:  # who knows: these were answered otherwise than they may have been stored
                 self._disowned.update(self._fresh)
-            for row in touched:
-                self.learners.forget(row.id)
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
         self.learners.used(touched)
-        self.counts.batches += 1
-        self.counts.operations += len(requests)
+        self.counts.committed(len(requests))
         return results
+
+    def _undo(self, touched: Iterable[QueryRow]) -> None:
+        self._store.rollback()
+        self.learners.forget_all(row.id for row in touched)
 
     def _execute(self, batch: Batch, request: Request) -> Any:
         try:

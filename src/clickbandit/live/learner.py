@@ -14,6 +14,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, for_types_of
 from clickbandit.errors import InputError
 from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.own_lists import OwnLists
 from clickbandit.live.packing import pack, unpack
 from clickbandit.live.records import Damaged, Feedback, Items, Rank, Record, Settle, Start, Void
 from clickbandit.live.told import Told
@@ -26,7 +27,7 @@ MAX_CHANGES = 1000
 """A list that was made longer ago than so many changes of the items is not learned from."""
 
 
-class Learner:
+class Learner(OwnLists):
     """A query's learner. Before its first start it has no items and no state."""
 
     algorithm: Algorithm
@@ -38,8 +39,6 @@ class Learner:
     """The algorithm's functions for this state."""
     _learn: Callable[..., None]
     _give_back: Callable[..., None]
-    ranking: IntArray
-    memo: FloatArray
     chances: FloatArray
     whole: FloatArray
     estimate: Estimate | None
@@ -65,6 +64,8 @@ class Learner:
         """About how many bytes its state, its items and what was told of them take."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
+        self.offer: bytes | None = None
+        """The digest of a request that changes nothing of the items."""
         self.changes: list[list[int]] = []
         """For each of the last versions what made it of the one before: n for n new items, -1 - i if item i left."""
         self.told = Told()
@@ -184,7 +185,7 @@ class Learner:
 
     def change(self, record: Items) -> None:
         self.number += 1
-        self.missing = dict(record.missing)
+        self.missing, self.offer = dict(record.missing), None
         if not record.new and not record.gone:
             return
         self.version += 1
@@ -208,7 +209,7 @@ class Learner:
         self._make_room()
 
     def _name(self, items: list[str]) -> None:
-        self.items = items
+        self.items, self.offer = items, None
         self.index = {name: item for item, name in enumerate(items)}
         self.written = [json.dumps(name, ensure_ascii=False) for name in items]
 
@@ -217,6 +218,7 @@ class Learner:
         self.chances, self.whole = np.zeros((2, self.shown))
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
+        self.make_room(self.shown, size)
         if self.items:
             algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
             served = (state, self.random, ranking, memo, self.chances, self.whole)

@@ -81,7 +81,10 @@ class Learners:
         self._n_bytes -= self._bytes.pop(query, 0)
 
     def clear(self) -> None:
-        for query in list(self._known):
+        self.forget_all(list(self._known))
+
+    def forget_all(self, queries: Iterable[int]) -> None:
+        for query in queries:
             self.forget(query)
 
     def check_size(self, row: QueryRow, n_items: int) -> None:

@@ -20,9 +20,12 @@ class Learning(NamedTuple):
     version: int
     ranking: bytes
     memo: bytes
+    numbers: object = None
+    """Stands for the items that the ranking counts, as long as these are in memory."""
 
 
-def write(version: int, ranking: bytes, memo: bytes) -> bytes:
+def write(made: Learning) -> bytes:
+    version, ranking, memo, _ = made
     written = _HEAD.pack(version, len(ranking) // 2) + ranking + memo
     return written + _SUM.pack(crc32(written))
 
@@ -30,8 +33,8 @@ def write(version: int, ranking: bytes, memo: bytes) -> bytes:
 def read(written: bytes) -> Learning:
     """As it was written, or a `Damaged`.
 
-    >>> read(write(3, bytes(4), bytes(8)))
-    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
+    >>> read(write(Learning(3, bytes(4), bytes(8))))
+    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00', numbers=None)
     """
     version, n = _HEAD.unpack_from(written)
     at = _HEAD.size + 2 * n

@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -57,6 +58,7 @@ from clickbandit.live.values import (
     SortKey,
     State,
     Stats,
+    StoreError,
     Verdict,
 )
 from clickbandit.live.views import MAX_INCLUDED, MAX_SCANNED
@@ -309,8 +311,6 @@ class RankerMethods(ABC):
         """Finish what was begun and release the store. What is not settled stays so until the store is opened again."""
         await self._work(self._close)
 
-    # --- in the reader's thread -----------------------------------------------------------------------------
-
     def _submit(self, request: Request) -> "Future[Any]":
         """Have the engine do something, for a thread that waits."""
         future: Future[Any] = Future()
@@ -324,6 +324,9 @@ class RankerMethods(ABC):
         """What a function finds in the store, if it should after all that is due has settled."""
         if flush:
             await self._do(FlushRequest())
+        elif self._engine.hidden:
+            with suppress(StoreError):  # what can be seen without it is better than nothing
+                await self.ping()
         return await self._wait(self._submit_read(function))
 
     def _open_reader(self) -> Reader:

@@ -38,8 +38,18 @@ class OfQueries(Transaction):
         row = self._made(request.query)
         if request.replay and row.generation > 0:
             return self._switch(row, request)
+        before = row.policy, row.positions, row.horizon, row.window, row.frozen
         row.policy, row.positions, row.horizon, row.window = request.settings
         row.frozen = None
+        try:
+            self._start_again(row)
+        except BaseException:
+            row.policy, row.positions, row.horizon, row.window, row.frozen = before
+            raise
+        self._changed(row)
+        return summary(row)
+
+    def _start_again(self, row: QueryRow) -> None:
         try:
             learner = self.learner(row)
         except LearnerError:  # what cannot be loaded is replaced, and so is the log up to here
@@ -48,8 +58,6 @@ class OfQueries(Transaction):
         if row.generation > 0:
             told = Told() if learner.changes else learner.told
             self._restructure(row, learner, self.start(row, learner.items, told))
-        self._changed(row)
-        return summary(row)
 
     def _switch(self, row: QueryRow, request: ResetRequest) -> QuerySummary | Preview:
         """Put another learner in the place of one, or say what that would show; all of it or nothing."""

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from clickbandit.errors import InputError
 from clickbandit.live.rewards import CLICK
@@ -25,6 +25,11 @@ _drawn: list[str] = []
 """Random parts of ids, each for one."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drawn.clear)
+_known: dict[tuple[str | int | None, ...], tuple[tuple[str, ...], bytes]] = {}
+"""Queries, positions and items of requests that were in order."""
+_MAX_KNOWN, _MAX_OFFERS = 2000, 5000
+"""Characters in one of them, and how many there are."""
+_NOTHING = frozenset[str]()
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -144,37 +149,54 @@ def rank_request(
     """A request for a list, if it is in order."""
     if isinstance(items, (str, bytes)) or not isinstance(items, (list, tuple)):
         raise InputError(f"items must be a list of names, found {type(items).__name__}")
+    names, offer = _offered(query, items, positions)
+    pins = dict(pinned) if pinned else {}
+    left_out = frozenset(excluded) if excluded else _NOTHING
+    body = offer
+    if pins or left_out:
+        _check_rules(items, pins, left_out)
+        rules = json.dumps([sorted(pins.items()), sorted(left_out)])
+        body = _digest(_written(query, items, positions) + f"\0\0{rules}")
+    given = new_id if id is None else check_name(id, "id")
+    return RankRequest(query, names, positions, given, id is None, pins, left_out, offer, body)
+
+
+def _offered(query: str, items: Sequence[str], positions: int | None) -> tuple[tuple[str, ...], bytes]:
+    """The items of a request and the digest of what it says of them, if in order; most were asked for before."""
+    try:
+        known = _known.get((query, positions, *items))
+        if known is not None and (positions is None or type(positions) is int):  # for True is 1
+            return known
+    except TypeError:  # of what is no name
+        pass
     if len(items) > MAX_ITEMS:
         raise InputError(f"a list may be made of at most {MAX_ITEMS:,} items, found {len(items):,}")
     check_name(query, "query", MAX_NAME)
-    parts = [query, "" if positions is None else str(check_positions(positions)), *items]
+    if positions is not None:
+        check_positions(positions)
     try:
-        text = "\0".join(parts)
-        encoded = text.encode()
-        in_order = text.count("\0") == len(parts) - 1 and max(map(len, items), default=1) <= MAX_ID
+        text = _written(query, items, positions)
+        in_order = text.count("\0") == len(items) + 1 and max(map(len, items), default=1) <= MAX_ID
         in_order = in_order and "" not in items and len(set(items)) == len(items)
+        digest = _digest(text)
     except (TypeError, UnicodeEncodeError):
         in_order = False
     if not in_order:
         _explain(items)
-    pins = dict(pinned) if pinned else {}
-    left_out = frozenset(excluded) if excluded else frozenset[str]()
-    offer = body = blake2b(encoded, digest_size=16).digest()
-    if pins or left_out:
-        _check_rules(items, pins, left_out)
-        encoded += b"\0\0" + json.dumps([sorted(pins.items()), sorted(left_out)]).encode()
-        body = blake2b(encoded, digest_size=16).digest()
-    return RankRequest(
-        query,
-        tuple(items),
-        positions,
-        new_id if id is None else check_name(id, "id"),
-        id is None,
-        pins,
-        left_out,
-        offer,
-        body,
-    )
+    offered = tuple(items), digest
+    if len(text) <= _MAX_KNOWN:
+        if len(_known) >= _MAX_OFFERS:
+            _known.clear()
+        _known[query, positions, *items] = offered
+    return offered
+
+
+def _written(query: str, items: Sequence[str], positions: int | None) -> str:
+    return "\0".join([query, "" if positions is None else str(positions), *items])
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def with_told(request: RankRequest, told: Told) -> RankRequest:
@@ -185,7 +207,7 @@ def with_told(request: RankRequest, told: Told) -> RankRequest:
     return request._replace(told=told, body=blake2b(request.body + said.encode(), digest_size=16).digest())
 
 
-def _explain(items: Sequence[object]) -> None:
+def _explain(items: Sequence[object]) -> NoReturn:
     """Say what is wrong with a list of items."""
     for item in items:
         check_name(item, "an item")

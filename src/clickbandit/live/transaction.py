@@ -216,9 +216,12 @@ class Transaction:
         try:
             do(*given)
         except Exception as error:
-            self.learners.forget(row.id)
-            log.exception("the policy %s of query %r failed", row.policy, row.name)
-            raise LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}") from error
+            raise self._broken(row, error) from error
+
+    def _broken(self, row: QueryRow, error: Exception) -> LearnerError:
+        self.learners.forget(row.id)
+        log.exception("the policy %s of query %r failed", row.policy, row.name)
+        return LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}")
 
     def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
         if isinstance(record, Items):

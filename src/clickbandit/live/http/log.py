@@ -12,8 +12,24 @@ from typing import Any, BinaryIO
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _waiting: deque[bytes] = deque()
 """Lines that are to be written."""
+
+
+class Answered(msgspec.Struct, gc=False):
+    """The line of a request that was answered."""
+
+    time: datetime
+    level: str
+    request_id: str
+    method: str
+    path: str
+    status: int
+    seconds: float
+    key: str | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    event: str = "request"
 
 
 class JsonHandler(logging.Handler):
@@ -43,6 +59,15 @@ def add(level: str, fields: dict[str, Any]) -> None:
     except UnicodeEncodeError:
         written = _encode({name: _encodable(value) for name, value in line.items()})
     _waiting.append(written + b"\n")
+
+
+def add_answers(lines: list[Answered]) -> None:
+    """Many lines, to be written by `write_all`."""
+    try:
+        _waiting.append(_encode_lines(lines))
+    except UnicodeEncodeError:
+        for line in lines:
+            add(line.level, msgspec.structs.asdict(line))
 
 
 def write_all() -> None:

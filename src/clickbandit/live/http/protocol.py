@@ -19,6 +19,8 @@ from clickbandit.live.http.stream import Stream
 MAX_HEAD = 2**16
 """Bytes of a request before its body."""
 MAX_HEADERS = 100
+MAX_KNOWN, MAX_HEADS = 2**11, 2000
+"""Bytes of a head that is remembered, and how many are."""
 MAX_CONNECTIONS = 5000
 """In one process. For another one, the connection that has not sent a whole request for longest has to go."""
 MAX_WAITING = 2**26
@@ -47,6 +49,24 @@ class Connections:
         self.waiting_bytes = 0
         self.stopping = False
         self.date = b""
+        self.known: dict[bytes, Request] = {}
+        """Heads of requests that were let in, word for word, and a request that had each."""
+
+    def remember(self, whole: bytes, request: Request) -> None:
+        """The head of a request that came in one piece and was let in: others that have the same are not parsed."""
+        head, body = whole[: len(whole) - len(request.body)], request.body
+        if (
+            len(head) <= MAX_KNOWN
+            and whole.endswith(body)
+            and head.find(b"\r\n\r\n") == len(head) - 4
+            and request.headers.length == b"%d" % len(body)
+            and not request.headers.encoding
+            and not request.headers.expect
+            and request.keep_alive
+        ):
+            if len(self.known) >= MAX_HEADS:
+                self.known.clear()
+            self.known[head] = request.again(b"")
 
     def make_room(self, new: "Connection") -> bool:
         """Whether there is room for another connection, or was made."""
@@ -109,6 +129,8 @@ class Connection(asyncio.Protocol):
         self._broken = False
         """Whether nothing that comes can be read any more."""
         self._task: asyncio.Task[None] | None = None
+        self._whole = b""
+        """What came last, if it may be a whole request."""
         self.answering = False
         self._writable = asyncio.Event()
         self._writable.set()
@@ -145,6 +167,10 @@ class Connection(asyncio.Protocol):
                 return
         begun = self._request
         is_new = begun is None and self._head == 0
+        may_be_whole = is_new and not self.answering and self._discarded < 0
+        if may_be_whole and self._is_known(data):
+            return
+        self._whole = data if may_be_whole else b""
         if begun is None and self._discarded < 0:
             self._head += len(data)
         try:
@@ -161,6 +187,17 @@ class Connection(asyncio.Protocol):
                 self._set_deadline(HEAD_SECONDS)
             if self._head > MAX_HEAD:
                 self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes"))
+
+    def _is_known(self, data: bytes) -> bool:
+        """Whether this is a whole request whose head is known, and so is being answered."""
+        end = data.find(b"\r\n\r\n") + 4
+        known = self._all.known.get(data[:end])
+        if known is None or len(data) - end != int(known.headers.length):
+            return False
+        request = known.again(data[end:])
+        self._all.service.admit(request)
+        self._begin(request)
+        return True
 
     def time_out(self) -> None:
         if self._request is not None and self._discarded < 0 and not self.answering:
@@ -235,6 +272,8 @@ class Connection(asyncio.Protocol):
         self._forget_body()
         if not self.answering:
             self._begin(request)
+            if request.admitted is not None:
+                self._all.remember(self._whole, request)
             return
         self._queue.append(request)
         if len(self._queue) > 1:  # whoever does not wait for answers must
@@ -301,11 +340,14 @@ class Connection(asyncio.Protocol):
             self._next()
 
     def _answer(self, request: Request | None, response: Response, *, close: bool) -> None:
-        body = response.body
+        status, headers, body = response
         assert isinstance(body, bytes)
-        more = b"content-length: %d\r\nconnection: close\r\n" if close else b"content-length: %d\r\n"
-        head = self._head_of(response, more % len(body))
-        self._write(head if request is not None and request.method == "HEAD" else head + body)
+        sent = b"" if request is not None and request.method == "HEAD" else body
+        more = b"connection: close\r\n" if close else b""
+        self._write(
+            b"%b%b%b%bcontent-length: %d\r\n\r\n%b"
+            % (_STATUS[status], self._all.date, headers, more, len(body), sent)
+        )
 
     def _write(self, data: bytes) -> None:
         """Unless whoever asked is gone."""
@@ -313,12 +355,10 @@ class Connection(asyncio.Protocol):
         if not transport.is_closing():
             transport.write(data)
 
-    def _head_of(self, response: Response, more: bytes) -> bytes:
-        return b"%b%b%b%b\r\n" % (_STATUS[response.status], self._all.date, response.headers, more)
-
     async def _send_stream(self, response: Response, stream: Stream) -> None:
         """Send messages until there are no more, or nobody reads them."""
-        self._write(self._head_of(response, b"transfer-encoding: chunked\r\nconnection: close\r\n"))
+        head = b"%b%b%btransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        self._write(head % (_STATUS[response.status], self._all.date, response.headers))
         async with aclosing(stream.messages) as messages:
             async for message in messages:
                 await self._writable.wait()

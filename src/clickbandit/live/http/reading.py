@@ -44,6 +44,8 @@ HEADERS |= {name.title(): attribute for name, attribute in HEADERS.items()}  # a
 class Request:
     """One request, and what the service finds out about it."""
 
+    admitted: Any = None
+    """The keys that there were when one with the same head was let in, and that was of the right form."""
     body = b""
     keep_alive = True
     request_id = b""
@@ -64,6 +66,13 @@ class Request:
         self.query_string = query_string
         self.headers = headers
         self.started = time.perf_counter()
+
+    def again(self, body: bytes) -> "Request":
+        """Another request with the same head, which was let in."""
+        other = Request(self.method, self.path, self.query_string, self.headers)
+        other.route, other.names, other.owner = self.route, self.names, self.owner
+        other.admitted, other.body = self.admitted, body
+        return other
 
 
 def read_name(encoded: bytes) -> str:

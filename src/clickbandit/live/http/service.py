@@ -10,7 +10,6 @@ import itertools
 import math
 import os
 import re
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -27,6 +26,7 @@ from clickbandit.live.http.endpoint import JSON, Endpoint, Quick
 from clickbandit.live.http.endpoints import Api
 from clickbandit.live.http.files import page_files
 from clickbandit.live.http.metrics import Metrics
+from clickbandit.live.http.notes import Notes
 from clickbandit.live.http.openapi import document
 from clickbandit.live.http.reading import (
     Request,
@@ -132,9 +132,7 @@ class Service:
         self._rates = Rates(rate) if rate else None
         self._wrong_keys = Rates(_WRONG_KEYS)
         self._guard_browsers = only_loopback and not self._keys
-        self._log_requests = log_requests
-        self._log_queries = log_queries
-        self._noted = False
+        self._notes = Notes(self.metrics, log_requests, log_queries)
         self._running = 0
         self._boot = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
@@ -204,11 +202,14 @@ class Service:
         else:
             request.request_id = b"%b-%x" % (self._boot, next(self._numbers))
         try:
-            if request.path in self._files and request.method in ("GET", "HEAD"):
-                return None
-            request.route, request.names = self._find(request.method, request.path)
-            self._admit(request)
-            check_length(request.headers)
+            if request.admitted is not self._keys:
+                if request.path in self._files and request.method in ("GET", "HEAD"):
+                    return None
+                request.route, request.names = self._find(request.method, request.path)
+                self._identify(request)
+                check_length(request.headers)
+            if not request.route.endpoint.open:
+                self._limit(request)
         except Exception as error:
             request.refused = self._problem(request, error)
         return request.refused  # type: ignore[no-any-return]
@@ -255,7 +256,7 @@ class Service:
             content_type = getattr(answer, "content_type", request.route.content_type)
         else:
             answer = _encode(answer)
-        self._note(request, 200)
+        self._notes.add(request, 200)
         self._running -= 1
         return Response(200, _headers(content_type, request.request_id), answer)
 
@@ -276,41 +277,12 @@ class Service:
         if refused.status == 500:
             trace = "".join(traceback.format_exception(error))
             log.write("error", event="failure", request_id=request.request_id.decode(), traceback=trace)
-        self._note(request, refused.status)
+        self._notes.add(request, refused.status)
         headers = _headers(_PROBLEM, request.request_id) + _lines(refused.headers)
         return Response(refused.status, headers, _encode(problem(refused)))
 
-    def _note(self, request: Request, status: int) -> None:
-        """Count and log an answer."""
-        seconds = time.perf_counter() - request.started
-        path = request.route.endpoint.path if request.route else "none"
-        self.metrics.answered(path, status, seconds)
-        if self._log_requests:
-            fields = {
-                "event": "request",
-                "request_id": request.request_id.decode(),
-                "method": request.method,
-                "path": path,
-                "status": status,
-                "seconds": int(seconds * 1e6) / 1e6,
-            }
-            if request.owner:
-                fields["key"] = request.owner
-            if self._log_queries and request.names:
-                fields["name"] = request.names[0]
-            log.add("info" if status < 500 else "error", fields)
-        if not self._noted:
-            self._noted = True
-            asyncio.get_running_loop().call_soon(self._write_notes)
-
-    def _write_notes(self) -> None:
-        """At the end of a turn of the loop, in which many may have been answered."""
-        self._noted = False
-        self.metrics.gather()
-        log.write_all()
-
-    def _admit(self, request: Request) -> None:
-        """Refuse what may not come in."""
+    def _identify(self, request: Request) -> None:
+        """Refuse what may not come in, by its headers alone."""
         route, headers = request.route, request.headers
         if route.endpoint.open:
             return
@@ -328,6 +300,9 @@ class Service:
                 )
             if not self._keys.allows(request.owner, route.endpoint.scope):
                 raise Refused(403, f"this needs a key with the scope {route.endpoint.scope}")
+
+    def _limit(self, request: Request) -> None:
+        """Refuse what is too much."""
         if self._rates is not None:
             wait = self._rates.wait(request.owner or "", request.started)
             if wait > 0:
@@ -337,7 +312,7 @@ class Service:
                     ((b"retry-after", str(math.ceil(wait)).encode()),),
                 )
         if self._running >= MAX_REQUESTS:
-            if route.endpoint.handler is not Api.rank:
+            if request.route.endpoint.handler is not Api.rank:
                 raise StoreError(f"{MAX_REQUESTS:,} requests are being answered already")
             request.given_order = True
 
@@ -345,20 +320,22 @@ class Service:
         """What an endpoint gives: to be awaited, or `Quick`."""
         route, names = request.route, request.names
         handler: Callable[..., Any] = self.api.given_order if request.given_order else route.handler
-        if route.parameters is not None:
-            return handler(*names, read_parameters(request.query_string, route.parameters))
-        if request.query_string and not route.endpoint.open:
-            raise InputError("this takes no parameters in its address")
-        if route.decode is None:
-            return handler(*names)
-        body = request.body
-        if not body and route.empty is not None:
-            return handler(*names, route.empty)
-        kind = request.headers.kind
-        if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
-            raise Refused(415, "the body must be JSON, with the header Content-Type: application/json")
+        if request.admitted is None:
+            if route.parameters is not None:
+                return handler(*names, read_parameters(request.query_string, route.parameters))
+            if request.query_string and not route.endpoint.open:
+                raise InputError("this takes no parameters in its address")
+            if route.decode is None:
+                return handler(*names)
+            if not request.body and route.empty is not None:
+                return handler(*names, route.empty)
+            kind = request.headers.kind
+            if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
+                raise Refused(415, "the body must be JSON, with the header Content-Type: application/json")
+            if route.quick:
+                request.admitted = self._keys
         try:
-            decoded = route.decode(body)
+            decoded = route.decode(request.body)
         except msgspec.ValidationError as error:
             raise Refused(422, f"the body must be as /openapi.json says: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -23,6 +23,7 @@ from zlib import crc32
 from clickbandit.live.values import Outcome, Source
 
 if TYPE_CHECKING:
+    from clickbandit.live.learning import Learning
     from clickbandit.live.stores.reading import Decision, Reader
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
@@ -110,9 +111,14 @@ class ImpressionRow:
     """What it earned so far, from when its clicks are over; None before, and where no rewards are set."""
     rewards: str | None = None
     """By position as JSON: what other events than clicks earned; once it is settled, what all did. None for nothing."""
+    names: "Sequence[str] | None" = field(default=None, compare=False, repr=False)
+    made: "Learning | None" = field(default=None, compare=False, repr=False)
+    """Its items and what the learner needs, where these have been read already: no store keeps them."""
 
 
-IMPRESSION_COLUMNS = tuple(ImpressionRow.__dataclass_fields__)
+IMPRESSION_COLUMNS = tuple(
+    name for name in ImpressionRow.__dataclass_fields__ if name not in ("names", "made")
+)
 
 
 class EventRow(NamedTuple):
@@ -237,6 +243,9 @@ class Changes:
     """Users whose comparisons are to be deleted."""
     lessons: list[tuple[int, bytes]] = field(default_factory=list)
     """What queries teach others, in the place of what they did."""
+    visible: bool = True
+    """Whether readers see the queries and the log as soon as this is committed, with all that was committed before;
+    else the store may have them see it later, but `snapshot`, `lock` and `log` never."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -297,7 +306,8 @@ class Store(Protocol):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        """Lock the queries of these names and those of these impressions, and read both.
+        """Lock the queries of these names and those of these impressions, and read both. Whoever changes such a row
+        saves it too, or rolls back.
 
         The `new` queries, which are among the names, are made if they do not exist, as long as there are fewer than
         `max_queries` of them (counted at least about). Rows are read after the lock is held; names and ids that do

@@ -5,7 +5,7 @@ Where workers of the version before can go on while others are replaced, every s
 
 from clickbandit.errors import InputError
 
-VERSION = 5
+VERSION = 6
 """Of the tables."""
 _TYPES = {
     "sqlite": {
@@ -38,6 +38,11 @@ _TABLES = (
 )""",
     "create index of_query on offers (query)",
 )
+BATCHES = (
+    "create table batches (number integer primary key, written blob not null, checksum integer not null)",
+    "alter table queries add column batch integer",
+)
+"""Of SQLite alone: see `stores.behind`. A query's `batch` is the last one of which all about it was put."""
 _IN_USE = "create index in_use on offers (at)"
 _FORMER = tuple(f"{arm}{sum_}" for arm in ("treated", "held_out") for sum_ in ("", "_clicks", "_squares"))
 """Of queries: all that was compared, whatever the share, as sums of their own."""
@@ -76,6 +81,7 @@ STEPS: dict[int, tuple[str, ...]] = {
         "alter table queries add column reward double precision not null default 0",
         "update queries set reward = clicks",
     ),
+    5: (),
 }
 """By the version that they start from."""
 _OWN: dict[tuple[str, int], tuple[str, ...]] = {
@@ -99,6 +105,8 @@ _OWN: dict[tuple[str, int], tuple[str, ...]] = {
         "alter table comparisons alter column clicks type double precision",
         "alter table comparisons alter column squares type double precision",
     ),
+    ("sqlite", 5): BATCHES,
+    ("postgresql", 5): (),
 }
 """By the database too."""
 

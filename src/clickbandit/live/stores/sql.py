@@ -4,7 +4,7 @@ Values stand as `?`. Where the two differ, a `Database` says how it has it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
@@ -86,11 +86,8 @@ class SqlStore(ABC):
         """Add rows of impressions to those of a batch, and the queries that they are of."""
         rows = [locked.impressions.setdefault(row[0], ImpressionRow(*row)) for row in impressions]
         others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
-        for row in self._queries(others):
+        for row in self.database.find(f"{QUERY} from queries", "id", others):
             locked.queries[row[1]] = QueryRow(*row)
-
-    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
-        return self.database.find(f"{QUERY} from queries", "id", ids)
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
         return {key for (key,) in self.database.find("key from events", "key", keys)}
@@ -117,11 +114,9 @@ class SqlStore(ABC):
         if settled and self.database.next_mark:
             self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
-            (_SET_QUERY, [_query_values(row) for row in changes.queries]),
             (_ADD_IMPRESSION, [_impression_values(row) for row in changes.impressions]),
             *self._set(changes.touched),
             (_ADD_EVENT, changes.events),
-            (_ADD_LOG, changes.log),
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
             (_ADD_COMPARISON, changes.comparisons),
@@ -131,6 +126,7 @@ class SqlStore(ABC):
         )
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
         self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
+        self._save_queries(changes)
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
@@ -140,6 +136,11 @@ class SqlStore(ABC):
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)
             self.database.run(f"delete from impressions where id {self.database.one_of}", ids)
+
+    def _save_queries(self, changes: Changes) -> None:
+        """Their rows, and those of their logs."""
+        self.database.run_many(_SET_QUERY, [_query_values(row) for row in changes.queries])
+        self.database.run_many(_ADD_LOG, changes.log)
 
     def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
         """The statements that change impressions: few columns of most."""
@@ -166,6 +167,10 @@ class SqlStore(ABC):
         )
 
     def commit(self) -> None:
+        self._commit()
+
+    def _commit(self) -> None:
+        """End any transaction, also one of a method's own."""
         self.database.run("commit")
         self._n_created = 0
 
@@ -187,7 +192,7 @@ class SqlStore(ABC):
         self.database.begin()
         try:
             yield self.database.run
-            self.database.run("commit")
+            self._commit()
         except BaseException:
             self.rollback()
             raise

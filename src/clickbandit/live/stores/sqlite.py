@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,18 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from clickbandit.errors import InputError
+from clickbandit.live.stores.behind import Behind
 from clickbandit.live.stores.cache import Rows
 from clickbandit.live.stores.contract import (
     PENDING,
     QUERY_COLUMNS,
     Changes,
     Locked,
+    LogRow,
     NewQuery,
     Part,
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
-from clickbandit.live.stores.migrations import VERSION, own_tables, steps
+from clickbandit.live.stores.migrations import BATCHES, VERSION, own_tables, steps
 from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import QUERY, SqlReader
@@ -70,6 +73,7 @@ create index to_prune on snapshots (at) where base = 0;
 create table histories (query integer primary key, history blob not null);
 
 {own_tables("sqlite")}
+{";".join(BATCHES)};
 """
 
 _LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
@@ -81,6 +85,8 @@ _MODE = 0o600
 _CHECKPOINT_PAGES = 4000
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
+
+log = logging.getLogger("clickbandit.live")
 
 
 class SqliteDatabase(Database):
@@ -164,9 +170,13 @@ class SqliteStore(SqlStore):
             f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
         ):
             self.database.run(f"pragma {setting}")
-        self._rows = Rows(self.database)
+        self._behind = Behind(self.database)
+        self._rows = Rows(self.database, self._behind)
         self._version = 0
+        self._unsure = False
+        """Whether a transaction may have been committed or not."""
         self._make_tables()
+        self._recover()
         ((self._n_queries,),) = self.database.rows("select count(*) from queries")
 
     def begin(self) -> None:
@@ -181,6 +191,8 @@ class SqliteStore(SqlStore):
         if version != self._version:  # somebody else has written to the file
             self._rows.clear()
             self._version = version
+            self._unsure = True
+        self._make_sure()
 
     def probe(self) -> None:
         self.begin()
@@ -202,6 +214,28 @@ class SqliteStore(SqlStore):
                     run(statement)
                 run("update meta set version = ?", (VERSION,))
 
+    def _recover(self) -> None:
+        """Put into their tables what a process that was killed left behind."""
+        damaged = self._behind.load()
+        if damaged:
+            log.error("%s: %d batches of rows are not what was written, and left out", self.path, damaged)
+        self._put_all()
+
+    def _put_all(self) -> None:
+        with self._transaction():
+            self._put_waiting()
+
+    def _put_waiting(self) -> None:
+        self._make_sure()
+        self._unsure = True
+        self._behind.put_all()
+
+    def _make_sure(self) -> None:
+        """Read what waits, if it is not known which transactions were committed."""
+        if self._unsure:
+            self._behind.load()
+            self._unsure = False
+
     def _back_up(self, path: str) -> None:
         """Copy everything to another file, which is there under its name only when it is whole."""
         unfinished = f"{path}-unfinished"
@@ -221,33 +255,51 @@ class SqliteStore(SqlStore):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        queries = {row[1]: QueryRow(*row) for row in self._rows.queries(names)}
+        queries = {row.name: row for row in self._rows.queries(names)}
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
             made = self.database.find(f"{QUERY} from queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
-        self._add(self._rows.impressions(ids), locked)
+        self._lend(ids, locked)
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
         due = self.due(now, limit)
-        self._add(self._rows.impressions(due), locked)
+        self._lend(due, locked)
         return due
 
-    def _queries(self, ids: Collection[int]) -> Iterable[Sequence[Any]]:
-        return self._rows.queries_by_id(ids)
+    def _lend(self, ids: Collection[str], locked: Locked) -> None:
+        """Add impressions to those of a batch, and the queries that they are of."""
+        if not ids:
+            return
+        rows = self._rows.impressions(ids)
+        for row in rows:
+            locked.impressions.setdefault(row.id, row)
+        others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
+        for query in self._rows.queries_by_id(others):
+            locked.queries[query.name] = query
+
+    def log(self, query: int, after: int) -> Iterable[LogRow]:
+        return [*super().log(query, after), *self._behind.log(query, after)]
 
     def save(self, changes: Changes) -> None:
-        self._rows.expect(changes)
+        self._unsure = True
         super().save(changes)
 
-    def commit(self) -> None:
-        super().commit()
+    def _save_queries(self, changes: Changes) -> None:
+        self._rows.expect(changes)
+        self._behind.add(changes)
+
+    def _commit(self) -> None:
+        super()._commit()
+        self._unsure = False
+        self._behind.keep()
         self._rows.keep()
 
     def rollback(self) -> None:
+        self._behind.drop()
         self._rows.drop()
         super().rollback()
 
@@ -255,11 +307,18 @@ class SqliteStore(SqlStore):
         self._rows.forget_before(before)
         return super().prune(before, limit, keep)
 
+    def evict(self, before: int, limit: int) -> list[int]:
+        self._put_all()
+        return super().evict(before, limit)
+
     def _delete(self, queries: Sequence[int]) -> None:
+        self._put_waiting()  # which may be about these, and another may get their ids
         self._rows.clear()
         super()._delete(queries)
 
     def close(self) -> None:
+        with suppress(StoreError):  # whoever opens it next does it
+            self._put_all()
         super().close()
         os.close(self._lock_file)
 

@@ -1,0 +1,212 @@
+"""Rows of many queries that SQLite would write to a page each, for every transaction: the counts of queries, and logs.
+
+Most transactions write them as one row of bytes, a batch, and they wait in memory to be put into their tables, where a
+query's rows of some seconds are one. After a crash they are read from the batches again. What the tables have of one
+query is as of one transaction, for its row and its log are put together.
+"""
+
+import json
+import struct
+import time
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+from zlib import crc32
+
+from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, checksum
+from clickbandit.live.stores.database import Database, columns, insert
+
+MAX_BATCHES = 500
+MAX_SECONDS = 5.0
+MAX_WAITING = 5000
+"""How many transactions and seconds rows of a query may wait, and of how many queries."""
+_AT_ONCE = 50
+"""Queries that are put in one transaction for having waited so long, so that none takes long for it."""
+_ADD = insert("batches", ("number", "written", "checksum"))
+_ADD_LOG = insert("log", LogRow._fields)
+_SET = [
+    f"{columns([name])} = ?{k}"
+    for k, name in enumerate((*QUERY_COLUMNS, "batch"), 1)
+    if name not in ("id", "name", "created")
+]
+_SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
+
+Row = tuple[Any, ...]
+_values = attrgetter(*QUERY_COLUMNS)
+_HEAD = struct.Struct("<I")
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class _Waiting:
+    """What is to be put of one query."""
+
+    __slots__ = ("log", "row", "since", "started")
+
+    def __init__(self, since: int, started: float) -> None:
+        self.since = since
+        self.started = started
+        """The first batch that has some of it, and when that was."""
+        self.row: Row | None = None
+        self.log: list[LogRow] = []
+
+
+class Behind:
+    """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: dict[int, _Waiting] = {}
+        """Those that have waited longest first."""
+        self._number = 0
+        """Of the last batch."""
+        self._any_batch = False
+        self._rows: list[Row] = []
+        self._log: list[LogRow] = []
+        """What the transaction at hand adds."""
+        self._put: list[int] = []
+        """Queries of which it puts all that waits."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, changes: Changes) -> None:
+        """Write the rows of queries and logs, and all that waits if they are to be seen."""
+        self._rows, self._log = [_values(row) for row in changes.queries], changes.log
+        if changes.visible:
+            self.put_all()
+        else:
+            # a log is replayed from a snapshot on, so none of its rows may go across one
+            self._write_batch()
+            self._put_queries([*self._overdue(), *(snapshot.query for snapshot in changes.snapshots)])
+
+    def put_all(self) -> None:
+        """Put everything into the tables."""
+        touched = (row[0] for row in (*self._rows, *self._log))
+        self._put_queries([*self._waiting, *touched])
+        if self._any_batch:
+            self._database.run("delete from batches")
+            self._any_batch = False
+
+    def keep(self) -> None:
+        """The transaction is committed."""
+        for query in self._put:
+            self._waiting.pop(query, None)
+        done, now = set(self._put), time.monotonic() if self._rows or self._log else 0.0
+        for row in self._rows:
+            if row[0] not in done:
+                self._of(row[0], now).row = row
+        for entry in self._log:
+            if entry.query not in done:
+                self._of(entry.query, now).log.append(entry)
+        self.drop()
+
+    def drop(self) -> None:
+        """It is not, or that is not known."""
+        self._rows, self._log, self._put = [], [], []
+
+    def row(self, id: int) -> Row | None:
+        """The values of a query, if they wait."""
+        waiting = self._waiting.get(id)
+        return None if waiting is None else waiting.row
+
+    def log(self, query: int, after: int) -> list[LogRow]:
+        """Rows of a query's log that wait."""
+        waiting = self._waiting.get(query)
+        return [] if waiting is None else [entry for entry in waiting.log if entry.number > after]
+
+    def load(self) -> int:
+        """Read what waits from the batches; how many of these were not what was written."""
+        self._waiting.clear()
+        put = dict(self._database.rows("select id, batch from queries where batch is not null"))
+        found = self._database.rows("select number, written, checksum from batches order by number")
+        self._number = max([self._number, *put.values(), *(number for number, _, _ in found)])
+        self._any_batch = bool(found)
+        last, damaged = self._number, 0
+        for number, written, sum_ in found:
+            if crc32(written) != sum_:
+                damaged += 1
+                continue
+            rows, log = _decode(written)
+            self._number = number
+            self._rows = [row for row in rows if put.get(row[0], -1) < number]
+            self._log = [entry for entry in log if put.get(entry.query, -1) < number]
+            self.keep()
+        self._number = last
+        return damaged
+
+    def _of(self, query: int, now: float) -> _Waiting:
+        waiting = self._waiting.get(query)
+        if waiting is None:
+            waiting = self._waiting[query] = _Waiting(self._number, now)
+        return waiting
+
+    def _write_batch(self) -> None:
+        if self._rows or self._log:
+            self._number += 1
+            self._any_batch = True
+            written = _encode(self._rows, self._log)
+            self._database.run(_ADD, (self._number, written, crc32(written)))
+
+    def _overdue(self) -> list[int]:
+        """Queries whose rows have waited long enough; the batches that only they needed are deleted."""
+        before, started = self._number - MAX_BATCHES, time.monotonic() - MAX_SECONDS
+        excess = len(self._waiting) - MAX_WAITING
+        found: list[int] = []
+        first = self._number
+        for query, waiting in self._waiting.items():
+            overdue = waiting.since < before or waiting.started < started or len(found) < excess
+            if not overdue or len(found) >= max(_AT_ONCE, excess):
+                first = waiting.since
+                break
+            found.append(query)
+        if found:
+            self._database.run("delete from batches where number < ?", (first,))
+        return found
+
+    def _put_queries(self, queries: Iterable[int]) -> None:
+        put = self._put = list(dict.fromkeys(queries))
+        wanted = dict.fromkeys(put)
+        rows = {row[0]: row for row in self._rows if row[0] in wanted}
+        logs: dict[int, list[LogRow]] = {}
+        for entry in self._log:
+            if entry.query in wanted:
+                logs.setdefault(entry.query, []).append(entry)
+        for query in put:
+            waiting = self._waiting.get(query)
+            if waiting is not None and waiting.row is not None:
+                rows.setdefault(query, waiting.row)
+            if waiting is not None and waiting.log:
+                logs[query] = [_merged([*waiting.log, *logs.get(query, ())])]
+        number = (self._number,)
+        self._database.run_many(_SET_QUERY, [row + number for row in rows.values()])
+        self._database.run_many(_ADD_LOG, [entry for entries in logs.values() for entry in entries])
+
+
+def _encode(rows: list[Row], log: list[LogRow]) -> bytes:
+    """As JSON, with its length before it and the records of the log behind it."""
+    places = [(query, number, len(records), at, sum_) for query, number, records, at, sum_ in log]
+    head = _to_json((rows, places)).encode()
+    return b"".join([_HEAD.pack(len(head)), head, *[entry.records for entry in log]])
+
+
+def _decode(written: bytes) -> tuple[list[Row], list[LogRow]]:
+    """What was encoded.
+
+    >>> _decode(_encode([(1, "boots", None, 0.5)], [LogRow(1, 7, b"ab", 3, 9)]))
+    ([(1, 'boots', None, 0.5)], [LogRow(query=1, number=7, records=b'ab', at=3, checksum=9)])
+    """
+    (length,) = _HEAD.unpack_from(written)
+    at = _HEAD.size + length
+    rows, places = json.loads(written[_HEAD.size : at])
+    log = []
+    for query, number, size, when, sum_ in places:
+        log.append(LogRow(query, number, written[at : at + size], when, sum_))
+        at += size
+    return [tuple(row) for row in rows], log
+
+
+def _merged(entries: list[LogRow]) -> LogRow:
+    """Rows of one query's log that follow each other, as one."""
+    last = entries[-1]
+    records = b"".join([entry.records for entry in entries])
+    return last._replace(records=records, checksum=checksum(last.query, last.number, records))
