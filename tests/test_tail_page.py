@@ -28,7 +28,7 @@ def test_queries_are_what_their_order_says() -> None:
 
 
 def test_the_service_says_where_a_policy_is_likely_to_lose() -> None:
-    """What it takes for measured is in the table; without a stated horizon, with a budget or late enough it is quiet."""
+    """What it takes for measured is in the table; with no stated horizon, with a budget or late enough it is quiet."""
     for (policy, told), impressions in EARNS_FROM.items():
         start = "given-order" if told else "none"
         rows = json.loads(tail.RESULTS.read_text())
