@@ -23,6 +23,7 @@ from benchmarks.tail_queries import (
     from_features,
     from_log,
     from_order,
+    from_scores,
     learn_page,
     make_query,
     problem_of,
@@ -41,6 +42,7 @@ LOOKS = (100, 1_000, 10_000, 100_000)
 STARTS = {
     "none": "nothing",
     "given-order": "an order",
+    "scores": "scores",
     "log": "a click log",
     "features": "features",
 }
@@ -55,6 +57,8 @@ def prior_of(start: str, case: Case, model: str, order: str, args: argparse.Name
     lessons = learn_page(model, taught, args.seed)
     if start == "features":
         return from_features(case, model, taught, lessons, args.seed)
+    if start == "scores":
+        return from_scores(case, model, taught, lessons, args.seed)
     if start == "log":
         return from_log(case, read_log(model, order, args.queries, args.seed), lessons)
     return from_order(lessons, None if start == "given-order" else float(start))
@@ -229,7 +233,7 @@ def main() -> None:
     parser.add_argument(
         "--priors",
         default="given-order,none",
-        help="also features, log, and strengths, such as 10,30",
+        help="also scores, features, log, and strengths, such as 10,30",
     )
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--runs", type=int, default=2)

@@ -11,7 +11,13 @@ from clickbandit.click_models.cm import CascadeModel
 from clickbandit.click_models.dbn import DynamicBayesianModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.features import Ridge
-from clickbandit.priors import Lesson, Prior, estimate_curve, shared_examination
+from clickbandit.priors import (
+    Lesson,
+    Prior,
+    estimate_curve,
+    learn_scores,
+    shared_examination,
+)
 from clickbandit.simulation.run import Problem, Run
 
 ITEMS, POSITIONS = 24, 6
@@ -40,6 +46,8 @@ class Case(NamedTuple):
     name: str
     users: ClickModel
     features: Any = None
+    scores: Any = None
+    """What a good order is sorted by: in a measure of its own, attraction with the noise of the order."""
 
     @property
     def given(self) -> float:
@@ -56,8 +64,10 @@ def make_query(model: str, order: str, number: int, seed: int) -> Case:
     features = np.log(attraction)[:, None] + FEATURE_NOISE * rng.normal(size=(ITEMS, FEATURES))
     if order == "flat":
         items = np.argsort(noise)
+        scores = noise
     else:
         spread = {"good": NOISE[model], "poor": NOISE[model], "noisy": NOISY}.get(order, 0.0)
+        scores = 10 * np.sqrt(attraction / np.exp(spread * noise))
         items = np.argsort(-np.log(attraction) + spread * noise)
     if order == "reversed":
         items = items[::-1]
@@ -71,7 +81,8 @@ def make_query(model: str, order: str, number: int, seed: int) -> Case:
         "PBM": PositionBasedModel(given, EXAMINATION),
         "DBN": DynamicBayesianModel(given, satisfied, 0.9),
     }
-    return Case(f"{order}-{number}", users[model], np.hstack([np.ones((ITEMS, 1)), features[items]]))
+    told = np.hstack([np.ones((ITEMS, 1)), features[items]])
+    return Case(f"{order}-{number}", users[model], told, scores[items])
 
 
 def problem_of(case: Case, policy: str, steps: int, prior: Prior | None) -> Problem:
@@ -132,6 +143,13 @@ def from_features(case: Case, model: str, order: str, lessons: Sequence[Lesson],
     for number, lesson in enumerate(lessons):
         ridge.add(make_query(model, order, number, seed + 1_000).features, lesson.clicks, lesson.examined)
     return on_page(ridge.prior(case.features), lessons)
+
+
+def from_scores(case: Case, model: str, order: str, lessons: Sequence[Lesson], seed: int) -> Prior:
+    """What a query's scores say, by the clicks on items of other queries with theirs, as in the service."""
+    scores = [make_query(model, order, number, seed + 1_000).scores for number in range(len(lessons))]
+    calibration = learn_scores(scores, lessons)
+    return on_page(Prior.from_scores(case.scores.tolist(), calibration=calibration), lessons)
 
 
 @cache

@@ -48,7 +48,20 @@ PRIMED = [name for name in policy_names() if parse_policy(name).algorithm.prime 
         (lambda: Prior.from_order([0, 1], strength=[1, 2, 3]), "strength for each of its 2 items, found 3"),
         (lambda: Prior.from_order([0, 1], attraction=[]), "a value for its first place, found none"),
         (lambda: Prior.from_scores([1, float("nan")]), r"scores must be finite numbers, found \[1, nan\]"),
+        (lambda: Prior.from_scores(["1", 2]), r"scores must be finite numbers, found \['1', 2\]"),  # type: ignore[list-item]
+        (lambda: Prior.from_order(5), "a list of the numbers of items, found 5"),  # type: ignore[arg-type]
+        (lambda: Prior.from_order([]), r"a list of the numbers of items, found \[\]"),
         (lambda: Prior.from_scores([1, 2], calibration=[]), "at least one pair"),
+        (
+            lambda: Prior.from_scores([1], calibration=[(float("nan"), 0.5)]),
+            "calibration must be finite numbers",
+        ),
+        (lambda: Prior.from_scores([1], calibration=[(1,)]), "score and attraction, and only pairs"),  # type: ignore[list-item]
+        (lambda: Prior.from_model(USERS, errors=[0.1, 0.1, 0.1, -1]), "errors must be finite numbers from 0"),
+        (
+            lambda: simulate("cts", USERS, positions=2, steps=10, prior=[0, 1, 2, 3]),  # type: ignore[arg-type]
+            r"a Prior, such as Prior.from_order\(order\), found list",
+        ),
         (lambda: Prior.from_model(USERS, errors=[0.1]), "errors for each of its 4 items, found 1"),
         (
             lambda: simulate("batchrank", USERS, positions=2, steps=10, prior=Prior.from_order([0, 1, 2, 3])),

@@ -6,6 +6,7 @@ A policy that has `prime` starts from it; what it makes of a prior that clicks c
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -124,7 +125,7 @@ class Prior(Documented):
         `attraction` falls along it, by place; places behind its last have the same. By default it is that of
         `usual_attraction`, so that the order is what counts. `strength` is one number for all items, or one by item.
         """
-        found = check_order(order, len(order))
+        found = check_order(order, len(order) if hasattr(order, "__len__") else 0)
         curve = list(usual_attraction(len(found)) if attraction is None else attraction)
         if not curve:
             raise InputError(
@@ -154,10 +155,10 @@ class Prior(Documented):
         order = np.argsort(-found, kind="stable").tolist()
         if calibration is None:
             return cls.from_order(order, strength=strength)
-        knots = sorted((float(score), float(attraction)) for score, attraction in calibration)
-        if not knots:
+        knots = sorted(_numbers("calibration", pair, -math.inf, math.inf) for pair in calibration)
+        if {len(pair) for pair in knots} != {2}:
             raise InputError(
-                "the calibration of scores must have at least one pair of score and attraction, found none"
+                "calibration must have at least one pair of score and attraction, and only pairs"
             )
         at, known = (np.array(values) for values in zip(*knots, strict=True))
         attraction = np.interp(found, at, known).round(12)
@@ -179,7 +180,8 @@ class Prior(Documented):
         attraction = np.clip(np.array(model.attraction) * first, 1e-3, 1 - 1e-3)
         strength: Sequence[float] = [STRENGTH] * len(attraction)
         if errors is not None:
-            known = np.array(_by_item(errors, len(attraction), "errors")) * first
+            told = _numbers("errors", _by_item(errors, len(attraction), "errors"), 0, math.inf)
+            known = np.array(told) * first
             worth = attraction * (1 - attraction) / np.maximum(known, 1e-9) ** 2 - 1
             strength = np.clip(worth, 0.1, MAX_STRENGTH).tolist()
         rows = _rows_of(getattr(model, "examination", ()))
@@ -214,6 +216,10 @@ def check_order(order: Sequence[int], n_items: int) -> tuple[int, ...]:
         found = tuple(int(item) for item in order)
     except (TypeError, ValueError):
         found = ()
+    if not found and n_items == 0:
+        raise InputError(
+            f"a prior's order must be a list of the numbers of items, found {shortened(repr(order), 60)}"
+        )
     if sorted(found) != list(range(n_items)) or not found or list(found) != list(order):
         raise InputError(
             f"a prior's order must name each item from 0 to {n_items - 1} once, found {shortened(repr(order), 60)}"
@@ -223,11 +229,12 @@ def check_order(order: Sequence[int], n_items: int) -> tuple[int, ...]:
 
 def _numbers(name: str, values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
     try:
-        found = tuple(float(value) for value in values)
-    except (TypeError, ValueError):
+        found = tuple(float(value) if isinstance(value, Real) else math.nan for value in values)
+    except TypeError:
         found = (math.nan,)
     if not all(low <= value <= high and math.isfinite(value) for value in found):
-        expected = f"numbers from {low} to {high}" if math.isfinite(high) else "finite numbers"
+        least = "" if math.isinf(low) else f" from {low}"
+        expected = f"numbers from {low} to {high}" if math.isfinite(high) else f"finite numbers{least}"
         raise InputError(f"a prior's {name} must be {expected}, found {shortened(repr(values), 60)}")
     return found
 
@@ -344,6 +351,17 @@ class Lesson(NamedTuple):
     """In the form of `Prior.examination`: the logarithms, of what clicks alone say."""
     precision: Sequence[Sequence[float]] = ()
     """One over the squares of the standard errors of these; 0 where clicks say nothing."""
+
+
+def learn_scores(scores: Sequence[Sequence[float]], lessons: Sequence[Lesson]) -> list[tuple[float, float]]:
+    """What scores are worth, from queries with theirs, by item; items that were never examined say nothing."""
+    pairs = [
+        (score, min(1.0, clicks / examined))
+        for row, lesson in zip(scores, lessons, strict=True)
+        for score, clicks, examined in zip(row, lesson.clicks, lesson.examined, strict=True)
+        if examined >= 1
+    ]
+    return calibrate(pairs)
 
 
 MIN_EXAMINATION_ERROR = 0.05

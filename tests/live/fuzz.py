@@ -4,8 +4,9 @@
     python -m tests.live.fuzz --cases 2000
 
 schemathesis makes them from the service's own description: what it allows must be taken, what it does not allow must be
-refused, and nothing may end in a server error. Two operations may refuse with 422 what their schemas allow, for these
-cannot say that a pinned item is one of the items, or which settings a policy has; their descriptions do.
+refused, and nothing may end in a server error. Three operations may refuse with 422 what their schemas allow, for
+these cannot say that a pinned item is one of the items, or which settings a policy has; their descriptions do. That a
+query is gone after it was deleted is not checked here, for the next list that is wanted for it makes it anew.
 """
 
 import argparse
@@ -20,7 +21,7 @@ EXCLUDED = ("/v1/stream",)
 """What has no end, and is tested by itself."""
 CONFIG = """
 [[operations]]
-include-path = ["/v1/rank", "/v1/queries/{query}/reset"]
+include-path = ["/v1/rank", "/v1/queries/{query}/reset", "/v1/queries/{query}/preview"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "5xx"]
 """
 """For a file schemathesis.toml where it is run."""
@@ -33,6 +34,7 @@ def command(url: str, examples: int, seed: int, *more: str) -> list[str]:
     program = str(Path(sys.executable).with_name("st"))
     return [
         *(program, "run", f"{url}/openapi.json", "--checks", "all"),
+        *("--exclude-checks", "use_after_free"),
         *(word for path in EXCLUDED for word in ("--exclude-path", path)),
         *("--max-examples", str(examples), "--seed", str(seed), "--no-color", *more),
     ]

@@ -20,8 +20,8 @@ from clickbandit.priors import (
     Curve,
     Lesson,
     Prior,
-    calibrate,
     estimate_curve,
+    learn_scores,
     shared_examination,
     usual_attraction,
 )
@@ -145,13 +145,7 @@ class Shared:
                 curve = estimate_curve(clicks, examined)
             scored = [(one.told.scores or (), one.lesson) for one in lessons]
             scored = [(scores, lesson) for scores, lesson in scored if len(scores) == len(lesson.clicks) > 0]
-            pairs = [
-                (score, min(1.0, clicks / examined))
-                for scores, lesson in scored
-                for score, clicks, examined in zip(scores, lesson.clicks, lesson.examined, strict=True)
-                if examined >= 1
-            ]
-            calibration = calibrate(pairs) if len(scored) >= MIN_LESSONS else []
+            calibration = learn_scores(*zip(*scored, strict=True)) if len(scored) >= MIN_LESSONS else []
             self._known = curve, shared_examination([one.lesson for one in lessons]), calibration
         return self._known
 

@@ -139,6 +139,10 @@ class Policy(Documented):
 
     def check_prior(self, prior: Prior, n_items: int) -> None:
         """Say in one sentence why the policy cannot start from this prior, if it cannot."""
+        if not isinstance(prior, Prior):
+            raise InputError(
+                f"prior must be a Prior, such as Prior.from_order(order), found {type(prior).__name__}"
+            )
         if self.algorithm.prime is None:
             raise InputError(
                 f"{self.name} cannot start from a prior: leave the prior out, or take a policy that can, such as "

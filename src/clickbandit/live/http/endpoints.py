@@ -328,7 +328,7 @@ def _operation(body: RankBody) -> RankRequest:
     return for_list(
         time.time(),
         body.query,
-        body.items,
+        body.names,
         positions=body.positions,
         id=body.id,
         pinned=body.pinned,

@@ -8,7 +8,7 @@ the schemas say beyond types (lengths, limits) is what the ranker checks.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -31,6 +31,7 @@ from clickbandit.live.values import (
 )
 
 MAX_OFFSET = 2**53
+T = TypeVar("T")
 _TEXT = r"^[^\u0000]+$"
 
 
@@ -57,11 +58,26 @@ Horizon = Annotated[
 # --- bodies -------------------------------------------------------------------------------------------------
 
 
+class Offered(Struct, forbid_unknown_fields=True):
+    """An item with what is known of it, which may stand in `scores` and `features` instead."""
+
+    id: Item
+    score: float | None = None
+    features: list[float] | None = None
+
+
 class RankBody(Struct, forbid_unknown_fields=True):
     """A list is wanted."""
 
     query: Query
-    items: Annotated[list[Item], _checked(maxItems=MAX_ITEMS, uniqueItems=True)]
+    items: Annotated[
+        list[Item | Offered],
+        _checked(
+            "Names, or objects with an id, a score and features: each for all items or for none.",
+            maxItems=MAX_ITEMS,
+            uniqueItems=True,
+        ),
+    ]
     positions: Annotated[
         Positions | None, Meta(description="Only with the first request of a query, or the same again.")
     ] = None
@@ -101,6 +117,32 @@ class RankBody(Struct, forbid_unknown_fields=True):
             "Numbers that say when, where or for whom: features that all items share.", maxItems=MAX_FEATURES
         ),
     ] = None
+
+    def __post_init__(self) -> None:
+        """What items bring with them is put beside them."""
+        if Offered in map(type, self.items):
+            offered = [Offered(item) if isinstance(item, str) else item for item in self.items]
+            self.items = [item.id for item in offered]
+            self.scores = _beside("score", "scores", [item.score for item in offered], self.scores)
+            self.features = _beside(
+                "features", "features", [item.features for item in offered], self.features
+            )
+
+    @property
+    def names(self) -> list[str]:
+        """Of the items."""
+        return cast(list[str], self.items)
+
+
+def _beside(name: str, names: str, of_items: list[T | None], beside: list[T] | None) -> list[T] | None:
+    """What items bring, or what stands beside them."""
+    known = [value for value in of_items if value is not None]
+    if not known:
+        return beside
+    if len(known) < len(of_items) or beside is not None:
+        found = f"{len(known)} of {len(of_items)}" if beside is None else f"them and {names} too"
+        raise ValueError(f"{name} must be given for each item, in the items or in {names}, found {found}")
+    return known
 
 
 class EventBody(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True):

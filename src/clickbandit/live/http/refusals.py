@@ -1,5 +1,6 @@
 """Requests that are refused, and how errors are answered: a problem as RFC 9457 has it."""
 
+import json
 from http import HTTPStatus
 
 from clickbandit.errors import InputError
@@ -14,6 +15,19 @@ class Refused(Exception):
         self.status = status
         self.detail = detail
         self.headers = headers
+
+
+def unreadable(body: bytes, error: Exception) -> Refused:
+    """Of a body that is no JSON; one that is but for NaN or Infinity, as some programs write them, says a number that
+    is none."""
+    found: list[str] = []
+    try:
+        json.loads(body, parse_constant=found.append)
+    except (ValueError, RecursionError):
+        found.clear()
+    if found:
+        return Refused(422, f"the body's numbers must be finite, found {found[0]}")
+    return Refused(400, f"the body must be JSON: {error}")
 
 
 def problem(refused: Refused) -> Problem:

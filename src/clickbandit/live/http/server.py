@@ -26,10 +26,10 @@ from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
 from clickbandit.live.http.peers import Peers
 from clickbandit.live.http.protocol import Connection, Connections
 from clickbandit.live.http.service import Service
+from clickbandit.live.http.starting import start_of, warning_of
 from clickbandit.live.settings import ServiceSettings
 from clickbandit.live.stores.contract import Part
 from clickbandit.live.stores.late import open_when_there
-from clickbandit.policies.base import Policy, parse_policy
 
 _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
@@ -216,18 +216,6 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _start(settings: ServiceSettings) -> str:
-    """What new queries start from, and what that means for a page that has an order."""
-    policy = settings.policy if isinstance(settings.policy, Policy) else parse_policy(settings.policy)
-    if policy.algorithm.prime is None:
-        return "which starts from nothing, and so at first loses clicks against the given order"
-    if settings.prior == "none":
-        return (
-            "which without --prior starts from nothing, and so at first loses clicks against the given order"
-        )
-    return f"which starts from what is known (--prior {settings.prior})"
-
-
 def _announce(settings: ServiceSettings, listener: socket.socket) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{listener.getsockname()[1]}"
@@ -236,13 +224,16 @@ def _announce(settings: ServiceSettings, listener: socket.socket) -> None:
         f" within {settings.max_loss:g}" if settings.max_loss else "",
     )
     print(
-        f"clickbandit serves {url} from {store} with {settings.policy}{within}, {_start(settings)}; for example:"
+        f"clickbandit serves {url} from {store} with {settings.policy}{within}, {start_of(settings)}; for example:"
     )
     key = " -H 'Authorization: Bearer KEY'" if os.environ.get(VARIABLE) or settings.api_keys_file else ""
     print(f'  curl {url}/v1/rank{key} --json \'{{"query": "red shoes", "items": ["A", "B", "C"]}}\'')
     print(f"  curl {url}/v1/queries{key}")
     print(f"{url}/ is a page that shows what is learned.")
     sys.stdout.flush()
+    warning = warning_of(settings)
+    if warning is not None:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def _without_secrets(store: str) -> str:

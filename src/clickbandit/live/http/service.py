@@ -36,7 +36,7 @@ from clickbandit.live.http.reading import (
     read_parameters,
     too_large,
 )
-from clickbandit.live.http.refusals import Refused, problem, refusal
+from clickbandit.live.http.refusals import Refused, problem, refusal, unreadable
 from clickbandit.live.http.stream import Stream, Streams
 from clickbandit.live.values import StoreError
 
@@ -339,7 +339,7 @@ class Service:
         except msgspec.ValidationError as error:
             raise Refused(422, f"the body must be as /openapi.json says: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, f"the body must be JSON: {error}") from None
+            raise unreadable(body, error) from None
         return handler(*names, decoded)
 
     def look(self) -> None:
