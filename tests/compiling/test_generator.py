@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clickbandit.compiling import generator
-from clickbandit.compiling.generator import addresses, generator_at
+from clickbandit.compiling.generator import addresses, generator_at, inlined
 from clickbandit.compiling.kernel import counted_entry_point, is_compiled
 
 
@@ -49,3 +49,40 @@ def test_a_numba_that_draws_other_numbers_is_found_out(monkeypatch):
 def test_plain_python_is_handed_generators():
     rng = np.random.default_rng(7)
     assert generator_at(rng) is rng
+
+
+# --- draws that are part of the code around them ------------------------------------------------------------
+
+
+@counted_entry_point
+def draw_inline(rng):
+    rng = inlined(rng)
+    return rng.random(), rng.standard_normal(), rng.integers(0, 10), rng.random(), rng.beta(2.0, 3.0)
+
+
+def draw_plainly(rng):
+    return rng.random(), rng.standard_normal(), rng.integers(0, 10), rng.random(), rng.beta(2.0, 3.0)
+
+
+@needs_compiler
+def test_inline_draws_are_the_generators():
+    """Whatever is drawn, in turn with Python's own draws, with the same state after."""
+    assert generator._probe_inline(), "NumPy or numba has changed: every draw takes five times as long"
+    rng, same = np.random.Generator(np.random.SFC64(7)), np.random.Generator(np.random.SFC64(7))
+    for _ in range(1000):
+        assert draw_inline(rng) == pytest.approx(draw_plainly(same), rel=1e-12)
+        assert rng.random() == same.random()
+    assert str(rng.bit_generator.state) == str(same.bit_generator.state)
+
+
+@needs_compiler
+@pytest.mark.parametrize("shifts", [(23, 11, 3), (24, 12, 3), (24, 11, 4)])
+def test_other_inline_draws_are_found_out(monkeypatch, shifts):
+    """Where NumPy draws other numbers or leaves another state, its own functions are called."""
+    monkeypatch.setattr(generator, "_SHIFTS", shifts)
+    assert not generator._probe_inline()
+
+
+def test_plain_python_draws_from_the_generator():
+    rng = np.random.default_rng(7)
+    assert inlined(rng) is rng

@@ -9,8 +9,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import types
-from numba.core.cgutils import create_struct_proxy, gep_inbounds
+from numba.core.cgutils import create_struct_proxy, gep_inbounds, get_or_insert_function
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
@@ -27,6 +28,10 @@ _FIELDS = (
     "bit_generator",
 )
 """What numba knows of a bit generator, in the order of the addresses."""
+_BITS, _GENERATOR = types.NumPyRandomBitGeneratorType("bit_generator"), numba.typeof(np.random.default_rng(0))
+_WORD = ir.IntType(64)
+_SHIFTS = 24, 11, 3
+"""SFC64's constants."""
 
 
 def addresses(rng: np.random.Generator) -> IntArray | np.random.Generator:
@@ -68,18 +73,21 @@ def _compiled(given: Any) -> Any:
 
 
 def _assembled(_context: Any, found: Any) -> Any:
-    whole = numba.typeof(np.random.default_rng(0))
-
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         address = make_array(sig.args[0])(context, builder, arguments[0]).data
-        bits = create_struct_proxy(types.NumPyRandomBitGeneratorType("bit_generator"))(context, builder)
+        bits = create_struct_proxy(_BITS)(context, builder)
         for number, name in enumerate(_FIELDS):
             setattr(bits, name, builder.load(gep_inbounds(builder, address, number)))
-        generator = create_struct_proxy(whole)(context, builder)  # with no object of Python to look after
-        generator.bit_generator = bits._getvalue()
-        return generator._getvalue()
+        return _generator(context, builder, bits)
 
-    return signature(whole, found), generate
+    return signature(_GENERATOR, found), generate
+
+
+def _generator(context: Any, builder: Any, bits: Any) -> Any:
+    """A generator of these bits, with no object of Python to look after."""
+    generator = create_struct_proxy(_GENERATOR)(context, builder)
+    generator.bit_generator = bits._getvalue()
+    return generator._getvalue()
 
 
 _assemble: Any = intrinsic(_assembled)
@@ -91,5 +99,95 @@ def _probe() -> bool:
         draw = numba.njit(lambda given: generator_at(given).random())
         rng, same = np.random.Generator(np.random.SFC64(1)), np.random.Generator(np.random.SFC64(1))
         return bool([draw(_addresses(rng)) for _ in range(3)] == same.random(3).tolist())
+    except Exception:  # whatever another version of numba does
+        return False
+
+
+# --- draws that are part of the code around them ------------------------------------------------------------
+
+
+def inlined(rng: Any) -> Any:
+    """The same generator, which must be an SFC64, with its draws compiled into the code that makes them.
+
+    NumPy's own are calls by address, which the compiler can neither see into nor order. Plain Python is given the same.
+    """
+    return rng
+
+
+@overload(inlined)
+def _inlined(rng: Any) -> Any:
+    def own(rng: Any) -> Any:
+        return _with_own_functions(rng)
+
+    def same(rng: Any) -> Any:
+        return rng
+
+    return (
+        own if remembered(f"inline-numba-{numba.__version__}-numpy-{np.__version__}", _probe_inline) else same
+    )
+
+
+def _own_functions(_context: Any, given: Any) -> Any:
+    def generate(context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
+        before = create_struct_proxy(_GENERATOR)(context, builder, arguments[0])
+        bits = create_struct_proxy(_BITS)(context, builder, before.bit_generator)
+        bits.fnptr_next_uint64 = builder.ptrtoint(_next_uint64(builder.module), _WORD)
+        bits.fnptr_next_double = builder.ptrtoint(_next_double(builder.module), _WORD)
+        return _generator(context, builder, bits)
+
+    return signature(_GENERATOR, given), generate
+
+
+_with_own_functions: Any = intrinsic(_own_functions)
+
+
+def _function(module: Any, name: str, kind: Any) -> tuple[Any, ir.IRBuilder | None]:
+    """A function of the address of a state, and what to write it with unless the module has it."""
+    function = get_or_insert_function(module, ir.FunctionType(kind, (_WORD,)), f"clickbandit_sfc64_{name}")
+    if function.blocks:
+        return function, None
+    function.linkage = "internal"
+    function.attributes.add("alwaysinline")
+    return function, ir.IRBuilder(function.append_basic_block())
+
+
+def _next_uint64(module: Any) -> Any:
+    function, builder = _function(module, "next_uint64", _WORD)
+    if builder is not None:
+        state = builder.inttoptr(function.args[0], _WORD.as_pointer())
+        places = [gep_inbounds(builder, state, i) for i in range(4)]
+        a, b, c, counter = map(builder.load, places)
+        turn, right, left = _SHIFTS
+        drawn = builder.add(builder.add(a, b), counter)
+        turned = builder.or_(builder.shl(c, _WORD(turn)), builder.lshr(c, _WORD(64 - turn)))
+        after = (
+            builder.xor(b, builder.lshr(b, _WORD(right))),
+            builder.add(c, builder.shl(c, _WORD(left))),
+            builder.add(turned, drawn),
+            builder.add(counter, _WORD(1)),
+        )
+        for value, place in zip(after, places, strict=True):
+            builder.store(value, place)
+        builder.ret(drawn)
+    return function
+
+
+def _next_double(module: Any) -> Any:
+    function, builder = _function(module, "next_double", ir.DoubleType())
+    if builder is not None:
+        word = builder.call(_next_uint64(module), [function.args[0]])
+        share = builder.uitofp(builder.lshr(word, _WORD(11)), ir.DoubleType())
+        builder.ret(builder.fmul(share, ir.DoubleType()(2.0**-53)))
+    return function
+
+
+def _probe_inline() -> bool:
+    """Whether NumPy and numba still draw the same numbers with these, and leave the same state."""
+    try:
+        draw = numba.njit(lambda rng: (rng.random(), rng.standard_normal(), rng.random()))
+        inline = numba.njit(lambda rng: draw(_with_own_functions(rng)))
+        rng, same = np.random.Generator(np.random.SFC64(1)), np.random.Generator(np.random.SFC64(1))
+        expected = same.random(), same.standard_normal(), same.random()
+        return bool(inline(rng) == expected and rng.bytes(9) == same.bytes(9))
     except Exception:  # whatever another version of numba does
         return False

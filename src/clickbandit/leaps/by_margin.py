@@ -14,6 +14,7 @@ import numpy as np
 
 from clickbandit.click_models.cm import click, click_probability, log_likelihood  # model
 from clickbandit.click_models.patterns import bits
+from clickbandit.compiling.generator import inlined
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, kernel, slow_path
 from clickbandit.leaps.binomial import draw_counts
 from clickbandit.leaps.buffers import MAX_BITS, Margin
@@ -98,6 +99,7 @@ def play(scene: Scene, steps: int, in_urn: int, scratch: Margin) -> tuple[float,
     The expected regret, the clicks, and how many steps were taken: with an urn, not beyond another list.
     """
     state, params, rng, users, slots, best_reward = scene
+    rng, users = inlined(rng), inlined(users)
     ranking, clicks, memo = slots.rankings[0], slots.clicks[0], slots.memos[0]
     probability = slots.probability
     regret, clicked, left = 0.0, 0, in_urn

@@ -1,6 +1,7 @@
 """As `loop`, with feedback that comes some steps late."""
 
 from clickbandit.click_models.cm import click, click_probability  # model
+from clickbandit.compiling.generator import inlined
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
 from clickbandit.simulation.memory import Scene
@@ -13,6 +14,7 @@ def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
     With n + 1 slots, what the users of step t clicked is learned just before step t + n + 1.
     """
     state, params, rng, users, slots, best_reward = scene
+    rng, users = inlined(rng), inlined(users)
     rankings, clicks, memos, probability = slots
     n_slots = len(rankings)
     slot = step % n_slots

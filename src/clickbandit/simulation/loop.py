@@ -1,6 +1,7 @@
 """The interaction of a policy with users, step by step: a template for `compiling.specialise`."""
 
 from clickbandit.click_models.cm import click, click_probability  # model
+from clickbandit.compiling.generator import inlined
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
 from clickbandit.simulation.memory import Scene
@@ -13,6 +14,7 @@ def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
     `step` matters only where feedback comes late (see `delayed`).
     """
     state, params, rng, users, slots, best_reward = scene
+    rng, users = inlined(rng), inlined(users)
     ranking, clicked, memo = slots.rankings[0], slots.clicks[0], slots.memos[0]
     probability = slots.probability
     regret = 0.0
