@@ -14,6 +14,10 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
 TIE = 1e-12
 """Bounds that are nearer than this are the same, and differ only by rounding."""
+MANY = 16
+"""Clicks, and looks at what is left of 1, after which a bound is followed from look to look."""
+ROUNDING = 1e-15
+"""More than a look's rounding errors."""
 
 
 class Arms(Protocol):
@@ -75,13 +79,41 @@ def compute_bound(arms: Arms, arm: int, budget: float) -> None:
 @kernel
 def look(arms: Arms, arm: int, click: int) -> None:
     """Count a look at an arm, and a click on it if there was one."""
-    arms.observed[arm] += 1
-    if click:
-        arms.clicks[arm] += 1
+    n, clicks = arms.observed[arm], arms.clicks[arm]
+    arms.observed[arm] = n + 1
+    arms.clicks[arm] = clicks + click
+    one = 1 / max(n, 1)
+    share, low, high = clicks * one, arms.low[arm], arms.high[arm]
+    x, rest = high - share, 1 - high
+    room = rest * rest
+    if low > share and clicks >= MANY and x <= share and 2 * x <= room and n * room >= MANY:
+        follow(arms, arm, click, one, share)
+    elif click:
         arms.high[arm] = 1.0
         arms.slope[arm] = 0.0
     else:
-        arms.low[arm] *= (arms.observed[arm] - 1) / arms.observed[arm]
+        arms.low[arm] = low * n / (n + 1)
+
+
+@kernel
+def follow(arms: Arms, arm: int, click: int, one: float, share: float) -> None:
+    """Move what is known of a bound by what a click or a look without one does to it, to the first order in one / n.
+
+    What the second order may be at most widens the interval; docs/decisions/0004 has the proof.
+    """
+    low, high = arms.low[arm], arms.high[arm]
+    if click:
+        odds = 1 / share
+        y = (low - share) * odds
+        arms.low[arm] = low - ROUNDING + (1 - low) * one * (1 + y / 2 - y * y / 6) * (1 - 2 * one * odds)
+        arms.high[arm] = high + ROUNDING + (1 - high) * one * (1 + (high - share) * odds / 2)
+        arms.slope[arm] *= 1 + 2 * one * odds
+    else:
+        odds = 1 / (1 - high)
+        y = (low - share) * odds * (1 - (high - low) * odds)
+        arms.low[arm] = low - ROUNDING - low * one * (1 - y / 2 + y * y / 3)
+        arms.high[arm] = high + ROUNDING - high * one * (1 - one) * (1 - (high - share) * odds / 2)
+        arms.slope[arm] *= 1 + 2 * one * odds
 
 
 # --- leaps --------------------------------------------------------------------------------------------------
