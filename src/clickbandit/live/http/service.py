@@ -339,7 +339,7 @@ class Service:
         except msgspec.ValidationError as error:
             raise Refused(422, f"the body must be as /openapi.json says: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise unreadable(body, error) from None
+            raise unreadable(request.body, error) from None
         return handler(*names, decoded)
 
     def look(self) -> None:
