@@ -47,6 +47,7 @@ MODELS = {
     "PBM, 6 items": pbm(STEEP),
     "CM, 30 items": cm([0.6 if i % 4 == 1 and i < 28 else 0.02 for i in range(30)]),
     "PBM, 30 items": pbm(many(30)),
+    "PBM, 70 items": pbm(many(70)),
     "PBM, 1 item": pbm([0.3]),
 }
 

@@ -9,7 +9,7 @@ from clickbandit.bounds import kl_upper
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies import bounds_on_demand
 
-look, compute = interpreted(bounds_on_demand.look), interpreted(bounds_on_demand.compute_bound)
+look, compute = interpreted(bounds_on_demand.look_closely), interpreted(bounds_on_demand.compute_bound)
 upper = interpreted(kl_upper)
 SHARES = (0.003, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
 LOOKS = {

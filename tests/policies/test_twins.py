@@ -167,6 +167,7 @@ def test_cascade_kl_ucb_with_late_feedback() -> None:
         ("PBM, 5 items", 5, STEPS),
         ("CM, 6 items", 1, STEPS),
         ("PBM, 30 items", 7, STEPS // 4),
+        ("PBM, 70 items", 7, STEPS // 16),
         ("PBM, 1 item", 1, STEPS // 4),
         ("PBM, 7 items", 4, 100),
     ],

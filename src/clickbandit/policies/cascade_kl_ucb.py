@@ -18,7 +18,14 @@ import numpy as np
 from clickbandit.bounds import kl_lower, kl_upper
 from clickbandit.compiling.kernel import FloatArray, IntArray, interpreted, kernel, slow_path
 from clickbandit.policies import cascading
-from clickbandit.policies.bounds_on_demand import TIE, bound_span, compare, compute_bound, look, look_often
+from clickbandit.policies.bounds_on_demand import (
+    TIE,
+    bound_span,
+    compare,
+    compute_bound,
+    look_closely,
+    look_often,
+)
 from clickbandit.policies.cascading import (
     FEEDBACK,
     CascadingPolicy,
@@ -177,7 +184,7 @@ def highest_propensity(state: Any, ranking: IntArray, out: FloatArray) -> None:
 @kernel
 def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     for k in range(examined(clicks, state.feedback)):
-        look(state, ranking[k], clicks[k])
+        look_closely(state, ranking[k], clicks[k])
 
 
 # --- leaps --------------------------------------------------------------------------------------------------

@@ -28,8 +28,13 @@ import numpy as np
 from clickbandit.bounds import kl
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.errors import InputError
+<<<<<<< HEAD
 from clickbandit.policies import cascade_kl_ucb, cascading
 from clickbandit.policies.bounds_on_demand import look
+=======
+from clickbandit.policies import cascading
+from clickbandit.policies.bounds_on_demand import look_closely
+>>>>>>> speed
 from clickbandit.policies.cascade_kl_ucb import describe, highest_propensity, show_highest
 from clickbandit.policies.cascading import CascadingPolicy, best, examined, first_propensity, put_in_front
 from clickbandit.policies.contract import Algorithm, Live
@@ -142,7 +147,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
     changed = False
     for k in range(examined(clicks, state.feedback)):
         item = ranking[k]
-        look(state, item, clicks[k])
+        look_closely(state, item, clicks[k])
         state.recent[item] += clicks[k]
         if state.observed[item] % BLOCK == 0:
             close_block(state, item)
