@@ -98,7 +98,7 @@ class Expectation:
         if row.epsilon and rng.random() < row.exception[item]:
             self.seen.add("exception")
             a, b = 3.0, max(1.0, row.slab[1] - 3)
-        times = min(4, max(1, 40_000 / max(1, self.now)))
+        times = min(4, max(1, (40_000 if row.epsilon else 1_000) / max(1, self.now)))
         return times * (a + clicks), times * (b + no_clicks)
 
     def of_cell(self, name: Any, mean: float, variance: float) -> tuple[float, float]:

@@ -45,10 +45,19 @@ def test_draws_are_those_of_the_posterior_in_the_end() -> None:
     """Four times as sure at first, so that little is lost; not after 40,000 lists, so that none stay wrong."""
     state = ClickTS().start(3, 2, horizon=10, prior=Prior.from_order([2, 0, 1]))
     found = []
-    for lists in (0, 10_000, 20_000, 40_000, 1e6):
+    for row, lists in (
+        (3, 0),
+        (3, 10_000),
+        (3, 20_000),
+        (3, 40_000),
+        (3, 1e6),
+        (-1, 0),
+        (-1, 500),
+        (-1, 1_000),
+    ):
         state.learned[0] = lists
-        found.append(interpreted(thrift)(state))
-    assert found == [4, 4, 2, 1, 1]
+        found.append(interpreted(thrift)(state, row))
+    assert found == [4, 4, 2, 1, 1, 4, 2, 1]
 
 
 def test_items_come_and_go_with_a_prior() -> None:

@@ -40,7 +40,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     elif state.since_draw[0] >= min(MAX_KEPT, 1 + state.learned[0] // 64):
         draw(state, rng)
     row = int(state.drawn[0])
-    times = thrift(state) if len(state.weight) > 0 else 1.0
+    times = thrift(state, row) if len(state.weight) > 0 else 1.0
     for item in range(len(state.sample)):
         clicks = state.clicks[item]
         unclicked = max(0.0, state.exposure[item] - clicks)
