@@ -378,26 +378,3 @@ def test_bad_scores_over_http(open_service: Any) -> None:
     told = {"scores": [1, 2, 3.5], "features": [[1], [2], [3]], "context": [0.5]}
     assert service.rank(query="q", items=["A", "B", "C"], **told)
     assert service.rank(query="q", items=[], scores=[], features=[])["items"] == []
-
-
-def test_items_over_http_may_bring_what_is_known_of_them(open_service: Any) -> None:
-    """It is as if it stood beside them; each for all items or for none."""
-    service = open_service({"policy": "cts", "prior": "scores"})
-    items = [{"id": "A", "score": 0.2}, {"id": "B", "score": 0.9}, {"id": "C", "score": 0.5}]
-    brought = service.rank(query="q", id="1", items=items)
-    assert brought == service.rank(query="q", id="1", items=["A", "B", "C"], scores=[0.2, 0.9, 0.5])
-    featured = [{"id": name, "features": [number]} for number, name in enumerate("ABC")]
-    assert (
-        service.rank(query="f", id="2", items=featured)["items"]
-        == (service.rank(query="f", id="2", items=["A", "B", "C"], features=[[0], [1], [2]])["items"])
-    )
-    assert service.rank(query="n", items=["A", {"id": "B"}])["items"]
-    for wrong, message in (
-        ({"items": ["A", {"id": "B", "score": 1}]}, "score must be given for each item"),
-        ({"items": [{"id": "A", "score": 1}], "scores": [1]}, "found them and scores too"),
-        ({"items": [{"id": "A", "score": "x"}]}, "Expected `float | null`, got `str`"),
-        ({"items": [{"id": "A", "worth": 1}]}, "unknown field `worth`"),
-        ({"items": [{"id": "A", "features": [1]}, {"id": "B", "features": [1, 2]}]}, "found 1 and 2"),
-    ):
-        answer = service.post("/v1/rank", json.dumps({"query": "w", **wrong}).encode())
-        assert (answer.status, message in answer.body.decode()) == (422, True), answer.body

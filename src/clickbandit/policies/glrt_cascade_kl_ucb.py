@@ -28,13 +28,8 @@ import numpy as np
 from clickbandit.bounds import kl
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 from clickbandit.errors import InputError
-<<<<<<< HEAD
 from clickbandit.policies import cascade_kl_ucb, cascading
-from clickbandit.policies.bounds_on_demand import look
-=======
-from clickbandit.policies import cascading
 from clickbandit.policies.bounds_on_demand import look_closely
->>>>>>> speed
 from clickbandit.policies.cascade_kl_ucb import describe, highest_propensity, show_highest
 from clickbandit.policies.cascading import CascadingPolicy, best, examined, first_propensity, put_in_front
 from clickbandit.policies.contract import Algorithm, Live

@@ -23,7 +23,7 @@ from clickbandit.policies.contract import Algorithm, Live
 from clickbandit.policies.items import by_item, renumber_drawn
 from clickbandit.policies.ranked import earned, favourites, possible, show
 
-FEW = 62
+MAX_BITS = 62
 """Up to so many items, a list in the making is a number with a bit for each: a step takes a tenth less time."""
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
             memo[n_positions + k] = 1 / ((1 - state.uniform) * share + state.uniform / n_items)
         else:
             memo[n_positions + k] = state.total[k] / state.weight[k, item]
-        if n_items > FEW:
+        if n_items > MAX_BITS:
             ranking[k] = show(item, state.in_list, step, rng, n_items - k)
             continue
         if listed >> item & 1:
