@@ -55,7 +55,7 @@ EXCEPTION, MAX_EXCEPTION, RISE = 0.003, 0.03, 500
 it rises."""
 EXCEPTION_SHAPE = 3.0
 """Of the gamma distribution of an exception's attraction: few of them are bad, so that looking for them soon ends."""
-MAX_THRIFT, THRIFTY, SOONER = 4.0, 40_000, 1_000
+MAX_THRIFT, TRUSTED_UNTIL, UNTRUSTED_UNTIL = 4.0, 40_000, 1_000
 """How many times everything known of an item counts in a draw, at most; and until how many lists more than once, in
 rows that trust the prior and in others."""
 HIGHEST_MEAN, LOWEST_MEAN = 0.95, 1e-3
@@ -158,7 +158,7 @@ def exception_share(state: State) -> float:
 @kernel
 def thrift(state: State, row: int) -> float:
     """How many times everything known of an item counts in a draw from a row, -1 for any without trust."""
-    until = THRIFTY if row >= 0 else SOONER
+    until = TRUSTED_UNTIL if row >= 0 else UNTRUSTED_UNTIL
     return min(MAX_THRIFT, max(1.0, until / max(1.0, float(state.learned[0]))))
 
 
