@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from clickbandit import Algorithm, Policy
-from clickbandit.live import AsyncRanker, Event, Ranker, StoreError
+from clickbandit.live import AsyncRanker, Event, Ranker, StoreError, Unknown
 from clickbandit.live import engine as engine_module
 from clickbandit.live.stores.sqlite import SqliteStore
 
@@ -205,6 +205,32 @@ def test_a_store_that_does_not_answer(folder, clock, caplog):
             assert (await ranker.rank("shoes", ITEMS)).source == "policy"
 
     asyncio.run(use())
+
+
+def test_a_list_that_was_answered_without_the_store_is_not_stored_afterwards(folder, clock, caplog):
+    """Not even to be void in the next transaction, before which the process may be killed."""
+    caplog.set_level(logging.CRITICAL)
+    store = FaultyStore(folder / "clicks.db")
+    save, stored = store.store.save, []
+
+    def slow_save(changes) -> None:
+        stored.append([impression.id for impression in changes.impressions])
+        save(changes)
+        if stored[-1] == ["late"]:
+            time.sleep(0.6)
+
+    async def use() -> None:
+        async with AsyncRanker(store, policy="random", positions=3, clock=clock, patience=0.2) as ranker:
+            await ranker.rank("shoes", ITEMS)
+            store.store.save = slow_save
+            assert (await ranker.rank("shoes", ITEMS, id="late")).source == "fallback"
+            await asyncio.sleep(0.7)
+            with pytest.raises(Unknown):
+                await ranker.settle("late")
+            assert (await ranker.stats()).impressions == 1
+
+    asyncio.run(use())
+    assert stored[0] == ["late"]
 
 
 def test_too_many_who_wait_get_the_order_given(store, clock, monkeypatch):

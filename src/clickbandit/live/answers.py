@@ -2,11 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import InvalidStateError
 from typing import Any, NamedTuple
 
-from clickbandit.live.requests import Request
+from clickbandit.live.requests import RankRequest, Request
 from clickbandit.live.values import EventVerdict, Shown, Source, Verdict
 
 log = logging.getLogger("clickbandit.live")
@@ -48,6 +48,11 @@ class Counts:
                 for verdict in result:
                     if isinstance(verdict, Verdict):
                         self.events[verdict.verdict] += 1
+
+
+def without_lists(operations: Iterable[Operation], ids: Collection[str]) -> list[Operation]:
+    """All but the requests for lists with these ids."""
+    return [one for one in operations if not (isinstance(one.request, RankRequest) and one.request.id in ids)]
 
 
 def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:

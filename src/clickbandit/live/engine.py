@@ -18,7 +18,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Counts, Operation, deliver
+from clickbandit.live.answers import Counts, Operation, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
 from clickbandit.live.learners import LearnerError, Learners
@@ -46,18 +46,15 @@ _MAX_EVENTS = 2000
 _MAX_DUE = 500
 _GATHER = 0.002
 """Seconds after a batch of several in which others may join the next: a commit costs as much however many are in it."""
-_IDLE = 0.5
-"""Seconds between two looks at what is due when there is nothing else to do."""
+_IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
 _PRUNE_AGAIN = 0.02
 """Seconds between two prunings, when the last one found little and when it found enough."""
-_IDLE_QUERY = 3_600_000
-"""Milliseconds after which a query that learned nothing may have to make room."""
+_IDLE_QUERY = 3_600_000  # milliseconds after which a query that learned nothing may have to make room
 MAX_FORGOTTEN = 1000  # impressions of a user at once
 _ATTEMPTS = 3
-_PROBE_PAUSE = 0.25
-"""Seconds between two looks whether the store works again."""
+_PROBE_PAUSE = 0.25  # seconds between two looks whether the store works again
 
 log = logging.getLogger("clickbandit.live")
 
@@ -222,6 +219,7 @@ class Engine:
                 results = self._transact([operation.request for operation in operations])
             except StoreError as error:
                 if error.retry and attempt + 1 < _ATTEMPTS:
+                    operations = without_lists(operations, self._given_up)
                     continue
                 self._fail(operations, error)
                 return
@@ -269,6 +267,8 @@ class Engine:
             changes.visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
             if changes or (self.hidden and changes.visible):
                 store.save(changes)
+                if self._fresh.intersection(self._given_up):  # else void in the next transaction alone
+                    raise StoreError("lists were made without the store meanwhile", retry=True)
                 committing = True
                 store.commit()
                 self.hidden = not changes.visible
