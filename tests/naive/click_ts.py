@@ -240,15 +240,10 @@ class ClickTS:
         elif self.since_draw >= min(16, 1 + self.now // 64):
             self.draw(rng)
         sample = {}
-        if self.expectation:
-            self.expectation.now = self.now
         for item in self.items:
             wins = self.clicks[item]
-            losses = max(0, self.exposure[item] - wins)
-            a, b = (
-                self.expectation.beta(item, wins, losses, rng) if self.expectation else (1 + wins, 1 + losses)
-            )
-            one, other = gamma(a, rng), gamma(b, rng)
+            a, b = self.expectation.beta(item, rng) if self.expectation else (1, 1)
+            one, other = gamma(a + wins, rng), gamma(b + max(0, self.exposure[item] - wins), rng)
             sample[item] = one / (one + other)
         by_attraction = sorted(self.items, key=lambda item: -sample[item])
         if self.guard:

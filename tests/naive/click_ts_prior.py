@@ -61,8 +61,6 @@ class Expectation:
         self.weights = [row.prior for row in self.rows]
         self.likeliest = self.rows[3]
         self.drawn = self.rows[3]
-        self.now = 0.0
-        """Lists that were learned from."""
         self.seen: set[Any] = set()
         """Which rows were drawn, and that there were exceptions."""
         self.cells = {
@@ -89,17 +87,13 @@ class Expectation:
         self.drawn = self.rows[number]
         self.seen.add(number)
 
-    def beta(
-        self, item: int, clicks: float, no_clicks: float, rng: np.random.Generator
-    ) -> tuple[float, float]:
-        """How an item's attraction is drawn for a list: by four times of everything, until that fades."""
+    def beta(self, item: int, rng: np.random.Generator) -> tuple[float, float]:
+        """The prior of an item's attraction in a list."""
         row = self.drawn
-        a, b = row.beta[item]
         if row.epsilon and rng.random() < row.exception[item]:
             self.seen.add("exception")
-            a, b = 3.0, max(1.0, row.slab[1] - 3)
-        times = min(4, max(1, (40_000 if row.epsilon else 1_000) / max(1, self.now)))
-        return times * (a + clicks), times * (b + no_clicks)
+            return 3.0, max(1.0, row.slab[1] - 3)
+        return row.beta[item]
 
     def of_cell(self, name: Any, mean: float, variance: float) -> tuple[float, float]:
         """What is known of a cell's log examination, with what the policy believes by itself."""

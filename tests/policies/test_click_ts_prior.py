@@ -8,7 +8,7 @@ from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies.click_ts.describe import describe
 from clickbandit.policies.click_ts.items import admit, retire
 from clickbandit.policies.click_ts.lesson import teach
-from clickbandit.policies.click_ts.prior import thrift, weigh
+from clickbandit.policies.click_ts.prior import weigh
 from clickbandit.simulation.run import Problem, Run
 from policies.click_ts_twin import ATTRACTION, MODELS, side_by_side
 
@@ -39,25 +39,6 @@ def test_list_for_list_with_late_feedback_examination_and_weak_rows() -> None:
     assert twin.expectation is not None
     assert len(twin.expectation.seen) >= 3
     side_by_side("click-ts:goal=clicks", MODELS["DBN"], 3, 200, prior=prior)
-
-
-def test_draws_are_those_of_the_posterior_in_the_end() -> None:
-    """Four times as sure at first, so that little is lost; not after 40,000 lists, so that none stay wrong."""
-    state = ClickTS().start(3, 2, horizon=10, prior=Prior.from_order([2, 0, 1]))
-    found = []
-    for row, lists in (
-        (3, 0),
-        (3, 10_000),
-        (3, 20_000),
-        (3, 40_000),
-        (3, 1e6),
-        (-1, 0),
-        (-1, 500),
-        (-1, 1_000),
-    ):
-        state.learned[0] = lists
-        found.append(interpreted(thrift)(state, row))
-    assert found == [4, 4, 2, 1, 1, 4, 2, 1]
 
 
 def test_items_come_and_go_with_a_prior() -> None:

@@ -1,9 +1,10 @@
 """ClickTS, a page: when to fit, when to draw, what to show, what to count.
 
 Draws of `rank`: where a draw of the law is due, a normal variable for each of its parameters (`fit`), and what to make
-of the prior, if there is one (`prior`); then for each item, in the order of their numbers, whether it is an exception
-to the prior, where that is trusted, and its attraction (`draw_beta`); then where items were drawn the same, which
-hardly happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
+of the prior, if there is one (`prior`); then for each
+item, in the order of their numbers, whether it is an exception to the prior, where that is trusted, and its attraction
+(`draw_beta`); then where items were drawn the same, which hardly
+happens, a shuffle of those; then, where there is a guard, what its tests draw (`guard`).
 """
 
 from copy import deepcopy
@@ -15,7 +16,7 @@ from clickbandit.policies.cascading import highest_first, put_highest
 from clickbandit.policies.click_ts.change import contradicts, foresee
 from clickbandit.policies.click_ts.fit import draw, fit, look_around, unfold
 from clickbandit.policies.click_ts.guard import learn_test, maybe_test, obey, set_budget
-from clickbandit.policies.click_ts.prior import EXCEPTION_SHAPE, thrift
+from clickbandit.policies.click_ts.prior import EXCEPTION_SHAPE
 from clickbandit.policies.click_ts.search import n_candidates, search
 from clickbandit.policies.click_ts.state import State
 from clickbandit.policies.sampling import draw_beta
@@ -40,14 +41,13 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     elif state.since_draw[0] >= min(MAX_KEPT, 1 + state.learned[0] // 64):
         draw(state, rng)
     row = int(state.drawn[0])
-    times = thrift(state, row) if len(state.weight) > 0 else 1.0
     for item in range(len(state.sample)):
         clicks = state.clicks[item]
         unclicked = max(0.0, state.exposure[item] - clicks)
         a, b = state.clicked[item], state.unclicked[item]
         if row >= 0 and rng.random() < state.slab[row, item]:
             a, b = EXCEPTION_SHAPE, max(1.0, state.drawn[1] - EXCEPTION_SHAPE)
-        state.sample[item] = draw_beta(rng, times * (a + clicks), times * (b + unclicked))
+        state.sample[item] = draw_beta(rng, a + clicks, b + unclicked)
     if state.for_clicks:
         show_most_clicked(state, ranking)
     else:

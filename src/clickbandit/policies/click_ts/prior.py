@@ -22,12 +22,6 @@ After n lists, of those that are remembered (`memory` and `restart` let n shrink
 back over the lists to come, of which a query that was asked a thousand times has many more than one that was asked ten
 times.
 
-Thrift too is that with a prior attractions are drawn as if everything known of an item had been seen four times, with
-half the standard deviation (which served Chapelle and Li 2011 best): draws with all of it try what is hardly worse than
-the list again and again. But so a run may stay with a wrong list for long; so it fades after 10,000 lists, and from
-40,000 on draws are those of the posterior. Rows that do not trust the prior have more to find out: theirs fade after
-250 lists, until 1,000.
-
 Of examination a prior tells log e with an error, cell by cell; it is kept as what items that left have taught
 (`items`).
 """
@@ -55,9 +49,6 @@ EXCEPTION, MAX_EXCEPTION, RISE = 0.003, 0.03, 500
 it rises."""
 EXCEPTION_SHAPE = 3.0
 """Of the gamma distribution of an exception's attraction: few of them are bad, so that looking for them soon ends."""
-MAX_THRIFT, TRUSTED_UNTIL, UNTRUSTED_UNTIL = 4.0, 40_000, 1_000
-"""How many times everything known of an item counts in a draw, at most; and until how many lists more than once, in
-rows that trust the prior and in others."""
 HIGHEST_MEAN, LOWEST_MEAN = 0.95, 1e-3
 
 # --- the first state ----------------------------------------------------------------------------------------
@@ -153,13 +144,6 @@ def exception_rate(state: State, row: int) -> float:
 def exception_share(state: State) -> float:
     """epsilon, by how many of the lists that were learned from are remembered."""
     return min(MAX_EXCEPTION, EXCEPTION * max(1.0, float(state.learned[0]) / RISE))
-
-
-@kernel
-def thrift(state: State, row: int) -> float:
-    """How many times everything known of an item counts in a draw from a row, -1 for any without trust."""
-    until = TRUSTED_UNTIL if row >= 0 else UNTRUSTED_UNTIL
-    return min(MAX_THRIFT, max(1.0, until / max(1.0, float(state.learned[0]))))
 
 
 @kernel
