@@ -153,7 +153,7 @@ def worst_table(rows: Sequence[dict[str, Any]]) -> str:
         f"|---|---|{'--:|' * len(LOOKS)}",
     ]
     for row in rows:
-        if row["order"] == "good" and "worst_error" in row:
+        if row["order"] == "good" and row["prior"] == "given-order" and "worst_error" in row:
             cells = zip(*(row[name] for name in ("worst", "worst_error", "worst_optimum")), strict=True)
             texts = [f"{mean:+.1f} ± {error:.1f} (of {optimum:+.1f})" for mean, error, optimum in cells]
             lines.append(f"| {row['model']} | `{row['policy']}`, {row['runs']} runs | {' | '.join(texts)} |")
