@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,8 +18,8 @@ def generators(
     All policies meet the same users, as these do not depend on the policy: luck with users is no advantage, and cancels
     out of the difference between two policies.
     """
-    policy_seed, _ = _sequence(seed, query, model, policy, run).spawn(2)
-    users_seed, _ = _sequence(seed, query, model, run).spawn(2)
+    policy_seed, _ = _seeds(seed, query, model, policy, run)
+    users_seed, _ = _seeds(seed, query, model, run)
     # SFC64 is the quickest of NumPy's generators here, and compiled steps draw as it does (compiling/generator.py)
     return np.random.Generator(np.random.SFC64(policy_seed)), np.random.Generator(np.random.SFC64(users_seed))
 
@@ -26,12 +27,12 @@ def generators(
 def circumstances(seed: int, query: str, model: str, run: int) -> np.random.Generator:
     """The generator of what is settled before the first step of a run: how its items are numbered, and what its users
     change to. That, too, is the same for all policies."""
-    _, seed_of_circumstances = _sequence(seed, query, model, run).spawn(2)
+    _, seed_of_circumstances = _seeds(seed, query, model, run)
     return np.random.default_rng(seed_of_circumstances)
 
 
-def _sequence(*name: int | str) -> np.random.SeedSequence:
-    """The root of the streams of this name, by a hash that is the same on every machine."""
-    return np.random.SeedSequence(
-        int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest(), "little")
-    )
+@lru_cache(maxsize=256, typed=True)
+def _seeds(*name: int | str) -> list[np.random.SeedSequence]:
+    """Two seeds of this name, by a hash that is the same on every machine."""
+    root = int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest(), "little")
+    return np.random.SeedSequence(root).spawn(2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clickbandit.compiling import generator
-from clickbandit.compiling.generator import addresses, generator_at, inlined
+from clickbandit.compiling.generator import addresses, generator_at, give_back, take
 from clickbandit.compiling.kernel import counted_entry_point, is_compiled
 
 
@@ -56,8 +56,16 @@ def test_plain_python_is_handed_generators():
 
 @counted_entry_point
 def draw_inline(rng):
-    rng = inlined(rng)
-    return rng.random(), rng.standard_normal(), rng.integers(0, 10), rng.random(), rng.beta(2.0, 3.0)
+    taken = take(rng)
+    drawn = (
+        taken.random(),
+        taken.standard_normal(),
+        taken.integers(0, 10),
+        taken.random(),
+        taken.beta(2.0, 3.0),
+    )
+    give_back(rng, taken)
+    return drawn
 
 
 def draw_plainly(rng):
@@ -67,7 +75,7 @@ def draw_plainly(rng):
 @needs_compiler
 def test_inline_draws_are_the_generators():
     """Whatever is drawn, in turn with Python's own draws, with the same state after."""
-    assert generator._probe_inline(), "NumPy or numba has changed: every draw takes five times as long"
+    assert generator._probe_copy(), "NumPy or numba has changed: every draw takes five times as long"
     rng, same = np.random.Generator(np.random.SFC64(7)), np.random.Generator(np.random.SFC64(7))
     for _ in range(1000):
         assert draw_inline(rng) == pytest.approx(draw_plainly(same), rel=1e-12)
@@ -80,9 +88,9 @@ def test_inline_draws_are_the_generators():
 def test_other_inline_draws_are_found_out(monkeypatch, shifts):
     """Where NumPy draws other numbers or leaves another state, its own functions are called."""
     monkeypatch.setattr(generator, "_SHIFTS", shifts)
-    assert not generator._probe_inline()
+    assert not generator._probe_copy()
 
 
 def test_plain_python_draws_from_the_generator():
     rng = np.random.default_rng(7)
-    assert inlined(rng) is rng
+    assert take(rng) is rng

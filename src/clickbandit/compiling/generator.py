@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.cgutils import create_struct_proxy, gep_inbounds, get_or_insert_function
+from numba.core.cgutils import alloca_once, create_struct_proxy, gep_inbounds, get_or_insert_function
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array
@@ -32,6 +32,8 @@ _BITS, _GENERATOR = types.NumPyRandomBitGeneratorType("bit_generator"), numba.ty
 _WORD = ir.IntType(64)
 _SHIFTS = 24, 11, 3
 """SFC64's constants."""
+_WORDS = 5
+"""Of NumPy's SFC64: four of its state, and one for half a word that was drawn and is still to be used."""
 
 
 def addresses(rng: np.random.Generator) -> IntArray | np.random.Generator:
@@ -106,31 +108,62 @@ def _probe() -> bool:
 # --- draws that are part of the code around them ------------------------------------------------------------
 
 
-def inlined(rng: Any) -> Any:
-    """The same generator, which must be an SFC64, with its draws compiled into the code that makes them.
+def take(rng: Any) -> Any:
+    """A copy of a generator, which must be an SFC64, whose draws are compiled into the code that makes them.
 
-    NumPy's own are calls by address, which the compiler can neither see into nor order. Plain Python is given the same.
+    NumPy's own are calls by address, which the compiler can neither see into nor order; and what they change lies in
+    memory, where the copy's is in registers. Give it back before the function returns. Plain Python is given the same.
     """
     return rng
 
 
-@overload(inlined)
-def _inlined(rng: Any) -> Any:
-    def own(rng: Any) -> Any:
-        return _with_own_functions(rng)
+def give_back(rng: Any, taken: Any) -> None:
+    """Go on with the generator where its copy is."""
+
+
+@overload(take, inline="always")
+def _take(rng: Any) -> Any:
+    def copied(rng: Any) -> Any:
+        return _copy(rng)
 
     def same(rng: Any) -> Any:
         return rng
 
-    return (
-        own if remembered(f"inline-numba-{numba.__version__}-numpy-{np.__version__}", _probe_inline) else same
-    )
+    return copied if _can_copy() else same
 
 
-def _own_functions(_context: Any, given: Any) -> Any:
+@overload(give_back, inline="always")
+def _give_back(rng: Any, taken: Any) -> Any:
+    def moved(rng: Any, taken: Any) -> None:
+        _move(taken, rng)
+
+    def nothing(rng: Any, taken: Any) -> None:
+        pass
+
+    return moved if _can_copy() else nothing
+
+
+def _can_copy() -> bool:
+    return remembered(f"copies-numba-{numba.__version__}-numpy-{np.__version__}", _probe_copy)
+
+
+def _bits(context: Any, builder: Any, generator: Any) -> Any:
+    generator = create_struct_proxy(_GENERATOR)(context, builder, generator)
+    return create_struct_proxy(_BITS)(context, builder, generator.bit_generator)
+
+
+def _copy_state(builder: Any, source: Any, target: Any) -> None:
+    source, target = (builder.inttoptr(address, _WORD.as_pointer()) for address in (source, target))
+    for i in range(_WORDS):
+        builder.store(builder.load(gep_inbounds(builder, source, i)), gep_inbounds(builder, target, i))
+
+
+def _copied(_context: Any, given: Any) -> Any:
     def generate(context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
-        before = create_struct_proxy(_GENERATOR)(context, builder, arguments[0])
-        bits = create_struct_proxy(_BITS)(context, builder, before.bit_generator)
+        bits = _bits(context, builder, arguments[0])
+        copy = builder.ptrtoint(alloca_once(builder, ir.ArrayType(_WORD, _WORDS)), _WORD)
+        _copy_state(builder, bits.state, copy)
+        bits.state = copy
         bits.fnptr_next_uint64 = builder.ptrtoint(_next_uint64(builder.module), _WORD)
         bits.fnptr_next_double = builder.ptrtoint(_next_double(builder.module), _WORD)
         return _generator(context, builder, bits)
@@ -138,7 +171,17 @@ def _own_functions(_context: Any, given: Any) -> Any:
     return signature(_GENERATOR, given), generate
 
 
-_with_own_functions: Any = intrinsic(_own_functions)
+def _moved(_context: Any, source: Any, target: Any) -> Any:
+    def generate(context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
+        states = [_bits(context, builder, generator).state for generator in arguments]
+        _copy_state(builder, *states)
+        return context.get_dummy_value()
+
+    return signature(types.void, source, target), generate
+
+
+_copy: Any = intrinsic(_copied)
+_move: Any = intrinsic(_moved)
 
 
 def _function(module: Any, name: str, kind: Any) -> tuple[Any, ir.IRBuilder | None]:
@@ -181,13 +224,20 @@ def _next_double(module: Any) -> Any:
     return function
 
 
-def _probe_inline() -> bool:
+def _probe_copy() -> bool:
     """Whether NumPy and numba still draw the same numbers with these, and leave the same state."""
     try:
-        draw = numba.njit(lambda rng: (rng.random(), rng.standard_normal(), rng.random()))
-        inline = numba.njit(lambda rng: draw(_with_own_functions(rng)))
+        draw = numba.njit(lambda rng: (rng.random(), rng.standard_normal(), rng.integers(0, 10)))
+
+        @numba.njit
+        def inline(rng: Any) -> Any:
+            copy = _copy(rng)
+            drawn = draw(copy)
+            _move(copy, rng)
+            return drawn
+
         rng, same = np.random.Generator(np.random.SFC64(1)), np.random.Generator(np.random.SFC64(1))
-        expected = same.random(), same.standard_normal(), same.random()
+        expected = same.random(), same.standard_normal(), same.integers(0, 10)
         return bool(inline(rng) == expected and rng.bytes(9) == same.bytes(9))
     except Exception:  # whatever another version of numba does
         return False

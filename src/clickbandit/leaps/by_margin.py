@@ -14,7 +14,7 @@ import numpy as np
 
 from clickbandit.click_models.cm import click, click_probability, log_likelihood  # model
 from clickbandit.click_models.patterns import bits
-from clickbandit.compiling.generator import inlined
+from clickbandit.compiling.generator import give_back, take
 from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, kernel, slow_path
 from clickbandit.leaps.binomial import draw_counts
 from clickbandit.leaps.buffers import MAX_BITS, Margin
@@ -98,8 +98,8 @@ def play(scene: Scene, steps: int, in_urn: int, scratch: Margin) -> tuple[float,
 
     The expected regret, the clicks, and how many steps were taken: with an urn, not beyond another list.
     """
-    state, params, rng, users, slots, best_reward = scene
-    rng, users = inlined(rng), inlined(users)
+    state, params, _, _, slots, best_reward = scene
+    rng, users = take(scene.rng), take(scene.users)
     ranking, clicks, memo = slots.rankings[0], slots.clicks[0], slots.memos[0]
     probability = slots.probability
     regret, clicked, left = 0.0, 0, in_urn
@@ -120,7 +120,10 @@ def play(scene: Scene, steps: int, in_urn: int, scratch: Margin) -> tuple[float,
         regret += best_reward - reward
         update(state, ranking, clicks, memo)
         if left < 0:
-            return regret, clicked, step + 1
+            steps = step + 1
+            break
+    give_back(scene.rng, rng)
+    give_back(scene.users, users)
     return regret, clicked, steps
 
 

@@ -1,7 +1,7 @@
 """As `loop`, with feedback that comes some steps late."""
 
 from clickbandit.click_models.cm import click, click_probability  # model
-from clickbandit.compiling.generator import inlined
+from clickbandit.compiling.generator import give_back, take
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.policies.random import rank, update  # policy
 from clickbandit.simulation.memory import Scene
@@ -13,8 +13,8 @@ def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
 
     With n + 1 slots, what the users of step t clicked is learned just before step t + n + 1.
     """
-    state, params, rng, users, slots, best_reward = scene
-    rng, users = inlined(rng), inlined(users)
+    state, params, _, _, slots, best_reward = scene
+    rng, users = take(scene.rng), take(scene.users)
     rankings, clicks, memos, probability = slots
     n_slots = len(rankings)
     slot = step % n_slots
@@ -33,4 +33,6 @@ def take_steps(scene: Scene, step: int, steps: int) -> tuple[float, int]:
         slot = slot + 1 if slot + 1 < n_slots else 0
         if t + 1 >= n_slots:
             update(state, rankings[slot], clicks[slot], memos[slot])
+    give_back(scene.rng, rng)
+    give_back(scene.users, users)
     return regret, clicked

@@ -60,7 +60,7 @@ def check_steps(problem: Problem, steps: int) -> None:
 def window_ends(steps: int) -> IntArray:
     """The last step of each window of a run."""
     n_windows = min(WINDOWS, steps)
-    return np.array([(i + 1) * steps // n_windows for i in range(n_windows)])
+    return np.arange(1, n_windows + 1) * steps // n_windows
 
 
 def last_tenth(steps: IntArray) -> NDArray[np.bool_]:
