@@ -51,6 +51,8 @@ PRIMED = [name for name in policy_names() if parse_policy(name).algorithm.prime 
         (lambda: Prior.from_scores(["1", 2]), r"scores must be finite numbers, found \['1', 2\]"),  # type: ignore[list-item]
         (lambda: Prior.from_order(5), "a list of the numbers of items, found 5"),  # type: ignore[arg-type]
         (lambda: Prior.from_order([]), r"a list of the numbers of items, found \[\]"),
+        (lambda: Prior.from_scores([True, 2]), r"scores must be finite numbers, found \[True, 2\]"),
+        (lambda: Prior.from_model("pbm"), "a click model with attractions, found 'pbm'"),  # type: ignore[arg-type]
         (lambda: Prior.from_scores([1, 2], calibration=[]), "at least one pair"),
         (
             lambda: Prior.from_scores([1], calibration=[(float("nan"), 0.5)]),

@@ -176,6 +176,10 @@ class Prior(Documented):
         >>> Prior.from_model(PositionBasedModel([0.8, 0.2], examination=[0.5, 0.25])).attraction
         (0.4, 0.1)
         """
+        if not hasattr(model, "attraction"):
+            raise InputError(
+                f"a prior needs a click model with attractions, found {shortened(repr(model), 60)}"
+            )
         first = _first_of(getattr(model, "examination", ()))
         attraction = np.clip(np.array(model.attraction) * first, 1e-3, 1 - 1e-3)
         strength: Sequence[float] = [STRENGTH] * len(attraction)
@@ -229,7 +233,7 @@ def check_order(order: Sequence[int], n_items: int) -> tuple[int, ...]:
 
 def _numbers(name: str, values: Sequence[float], low: float, high: float) -> tuple[float, ...]:
     try:
-        found = tuple(float(value) if isinstance(value, Real) else math.nan for value in values)
+        found = tuple(float(n) if isinstance(n, Real) and type(n) is not bool else math.nan for n in values)
     except TypeError:
         found = (math.nan,)
     if not all(low <= value <= high and math.isfinite(value) for value in found):
