@@ -78,7 +78,8 @@ class RankedExp3:
 
     A score grows by one over a probability, which makes the next one larger still, so that rounding errors grow
     as fast as the scores do: to show the same lists, weights must be rounded as in the compiled code. They are
-    relative to what was the largest, and so is their running total, since it last halved or doubled.
+    relative to what was the largest, and so is their running total, since it last halved or doubled; and they are
+    multiplied by a series where a score changes by little.
     """
 
     def __init__(self, n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> None:
@@ -88,6 +89,7 @@ class RankedExp3:
         if mixing:
             self.gamma = min(1.0, math.sqrt(n_items * math.log(n_items) / ((math.e - 1) * horizon)))
         self.score = [[0.0] * n_items for _ in range(n_positions)]
+        self.weight = [[1.0] * n_items for _ in range(n_positions)]
         self.shift = [0.0] * n_positions
         self.total = [float(n_items)] * n_positions
         self.usual = [float(n_items)] * n_positions
@@ -96,8 +98,7 @@ class RankedExp3:
     def rank(self, rng: np.random.Generator) -> list[int]:
         ranking: list[int] = []
         self.memo = []
-        for score, shift, total in zip(self.score, self.shift, self.total, strict=True):
-            weight = [math.exp(s - shift) for s in score]
+        for weight, total in zip(self.weight, self.total, strict=True):
             u = rng.random()
             if u < self.gamma:
                 item = math.floor(u / self.gamma * self.n_items)
@@ -122,15 +123,25 @@ class RankedExp3:
         memo = self.memo if memo is None else memo
         for k, (drawn, inverse) in enumerate(memo):
             reward = int(ranking[k] == drawn and clicks[k])
-            before = math.exp(self.score[k][drawn] - self.shift[k])
+            change = -self.eta * (1 - reward) * inverse
             if self.mixing:
-                self.score[k][drawn] += self.gamma / self.n_items * reward * inverse
-            else:
-                self.score[k][drawn] -= self.eta * (1 - reward) * inverse
-            self.total[k] += math.exp(self.score[k][drawn] - self.shift[k]) - before
+                change = self.gamma / self.n_items * reward * inverse
+            self.score[k][drawn] += change
+            before = self.weight[k][drawn]
+            self.weight[k][drawn] = math.exp(self.score[k][drawn] - self.shift[k])
+            if abs(change) < 1 / 64:
+                self.weight[k][drawn] = before + before * series(change)
+            self.total[k] += self.weight[k][drawn] - before
             if not self.usual[k] / 2 < self.total[k] < self.usual[k] * 2:
                 self.shift[k] = max(self.score[k])
+                self.weight[k] = [math.exp(score - self.shift[k]) for score in self.score[k]]
                 self.total[k] = 0.0
-                for score in self.score[k]:  # `sum` rounds less from Python 3.12 on
-                    self.total[k] += math.exp(score - self.shift[k])
+                for weight in self.weight[k]:  # `sum` rounds less from Python 3.12 on
+                    self.total[k] += weight
                 self.usual[k] = self.total[k]
+
+
+def series(x: float) -> float:
+    """The first six terms of exp(x) - 1, added up as in the compiled code."""
+    later = 1 / 24 + x * (1 / 120) + x * x * (1 / 720)
+    return x + x * x * (1 / 2 + x * (1 / 6) + x * x * later)

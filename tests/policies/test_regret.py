@@ -26,7 +26,7 @@ from naive.side_by_side import in_order
 
 STEPS = 400_000
 """BatchRank is then below RankedExp3 on either model; claims at full length: `clickbandit reproduce --scale paper`."""
-RUNS, MANY_RUNS = 2, 10
+RUNS, MANY_RUNS = 4, 10
 """Many of policies that leap: those vary most from run to run, and take least time."""
 compiled_only = pytest.mark.skipif(
     bool(numba.config.DISABLE_JIT),

@@ -26,6 +26,9 @@ from clickbandit.policies.ranked import earned, favourites, possible, show
 MAX_BITS = 62
 """Up to so many items, a list in the making is a number with a bit for each: a step takes a tenth less time."""
 
+SMALL = 2.0**-6
+"""A score's change below this multiplies the weight by a few terms of the exponential's series."""
+
 # --- settings and state -------------------------------------------------------------------------------------
 
 
@@ -35,7 +38,7 @@ class State(NamedTuple):
     score: FloatArray
     """By learner and item: the exponent of its weight."""
     weight: FloatArray
-    """By learner and item: exp(score - shift)."""
+    """By learner and item: exp(score - shift), but for rounding."""
     shift: FloatArray
     """By learner: subtracted from all scores before they are made weights, so that these neither vanish nor explode."""
     total: FloatArray
@@ -158,13 +161,23 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
         item = int(memo[k])
         reward = earned(k, ranking, clicks, memo)
         gain = reward if state.uniform > 0 else reward - 1
-        if gain != 0:
-            state.score[k, item] += state.rate * gain * memo[n_positions + k]
-            before = state.weight[k, item]
+        change = state.rate * gain * memo[n_positions + k]  # also 0: a way around would be mispredicted
+        state.score[k, item] += change
+        before = state.weight[k, item]
+        if abs(change) < SMALL:
+            state.weight[k, item] = before + before * growth(change)
+        else:
             state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
-            state.total[k] += state.weight[k, item] - before
-            if not state.usual[k] / 2 < state.total[k] < state.usual[k] * 2:
-                rescale(state, k)
+        state.total[k] += state.weight[k, item] - before
+        if not state.usual[k] / 2 < state.total[k] < state.usual[k] * 2:
+            rescale(state, k)
+
+
+@kernel
+def growth(x: float) -> float:
+    """exp(x) - 1 for a small x, so that 1 more than it is exp(x) to the last bit."""
+    square = x * x
+    return x + square * ((1 / 2 + x * (1 / 6)) + square * ((1 / 24 + x * (1 / 120)) + square * (1 / 720)))
 
 
 @slow_path
