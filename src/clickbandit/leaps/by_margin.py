@@ -26,6 +26,8 @@ STRIDE = 32
 """So many steps are taken one by one before it is asked whether the list is still the same: most do not live longer."""
 MAX_STRIDE = 256
 """The stride doubles as long as the list is the same and yet no leap is worth it."""
+MAX_MISSES = 8
+"""It doubles, too, where the list was another one more often than this since the last leap: it lives for few steps."""
 MIN_LENGTH = 32
 """A leap takes as long as so many steps."""
 MANY = 64
@@ -66,7 +68,7 @@ def go_on(scene: Scene, steps: int, always: bool, scratch: Margin) -> tuple[floa
     """The expected regret and the clicks of `steps` steps."""
     state, params, _, users, slots, best_reward = scene
     first, last = (2, 2) if always else (STRIDE, MAX_STRIDE)
-    regret, clicked, taken, stride = 0.0, 0, 0, first
+    regret, clicked, taken, stride, misses = 0.0, 0, 0, first, 0
     same = False
     scratch.shown[0] = -1
     for _ in range(steps):
@@ -81,14 +83,17 @@ def go_on(scene: Scene, steps: int, always: bool, scratch: Margin) -> tuple[floa
             regret += length * (best_reward - expected_clicks(slots))
             clicked += scratch.totals[0]
             taken += length
+            misses = 0
             continue
-        stride = min(2 * stride, last) if same and length == 0 else first
+        waits = misses > MAX_MISSES or (same and length == 0)
+        stride = min(2 * stride, last) if waits else first
         most = length if length > 0 else min(stride, steps - taken)
         more_regret, more_clicks, more_steps = play(scene, most, length, scratch)
         regret += more_regret
         clicked += more_clicks
         taken += more_steps
         same = is_same(slots.rankings[0], scratch) and len(scratch.shown) <= MAX_BITS
+        misses += not same
     return regret, clicked
 
 
