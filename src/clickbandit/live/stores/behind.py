@@ -5,16 +5,15 @@ query's rows of some seconds are one. After a crash they are read from the batch
 query is as of one transaction, for its row and its log are put together.
 """
 
-import json
-import struct
 import time
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any
 from zlib import crc32
 
-from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, checksum
+from clickbandit.live.stores import batches
+from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, QueryRow, checksum
 from clickbandit.live.stores.database import Database, columns, insert
+from clickbandit.live.stores.sql_reader import QUERY
 
 MAX_BATCHES = 500
 MAX_SECONDS = 5.0
@@ -31,10 +30,7 @@ _SET = [
 ]
 _SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
 
-Row = tuple[Any, ...]
 _values = attrgetter(*QUERY_COLUMNS)
-_HEAD = struct.Struct("<I")
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Waiting:
@@ -46,12 +42,15 @@ class _Waiting:
         self.since = since
         self.started = started
         """The first batch that has some of it, and when that was."""
-        self.row: Row | None = None
+        self.row: QueryRow | None = None
         self.log: list[LogRow] = []
 
 
 class Behind:
-    """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`."""
+    """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`.
+
+    Rows wait as they are: where a transaction changed some and is not committed, all is to be loaded anew.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,7 +59,7 @@ class Behind:
         self._number = 0
         """Of the last batch."""
         self._any_batch = False
-        self._rows: list[Row] = []
+        self._rows: list[QueryRow] = []
         self._log: list[LogRow] = []
         """What the transaction at hand adds."""
         self._put: list[int] = []
@@ -71,7 +70,7 @@ class Behind:
 
     def add(self, changes: Changes) -> None:
         """Write the rows of queries and logs, and all that waits if they are to be seen."""
-        self._rows, self._log = [_values(row) for row in changes.queries], changes.log
+        self._rows, self._log = changes.queries, changes.log
         if changes.visible:
             self.put_all()
         else:
@@ -81,7 +80,7 @@ class Behind:
 
     def put_all(self) -> None:
         """Put everything into the tables."""
-        touched = (row[0] for row in (*self._rows, *self._log))
+        touched = [*[row.id for row in self._rows], *[entry.query for entry in self._log]]
         self._put_queries([*self._waiting, *touched])
         if self._any_batch:
             self._database.run("delete from batches")
@@ -93,8 +92,8 @@ class Behind:
             self._waiting.pop(query, None)
         done, now = set(self._put), time.monotonic() if self._rows or self._log else 0.0
         for row in self._rows:
-            if row[0] not in done:
-                self._of(row[0], now).row = row
+            if row.id not in done:
+                self._of(row.id, now).row = row
         for entry in self._log:
             if entry.query not in done:
                 self._of(entry.query, now).log.append(entry)
@@ -104,8 +103,8 @@ class Behind:
         """It is not, or that is not known."""
         self._rows, self._log, self._put = [], [], []
 
-    def row(self, id: int) -> Row | None:
-        """The values of a query, if they wait."""
+    def row(self, id: int) -> QueryRow | None:
+        """A query, if it waits."""
         waiting = self._waiting.get(id)
         return None if waiting is None else waiting.row
 
@@ -122,14 +121,20 @@ class Behind:
         self._number = max([self._number, *put.values(), *(number for number, _, _ in found)])
         self._any_batch = bool(found)
         last, damaged = self._number, 0
+        rows: dict[int, QueryRow] = {}
         for number, written, sum_ in found:
             if crc32(written) != sum_:
                 damaged += 1
                 continue
-            rows, log = _decode(written)
+            counted, log = batches.decode(written)
             self._number = number
-            self._rows = [row for row in rows if put.get(row[0], -1) < number]
             self._log = [entry for entry in log if put.get(entry.query, -1) < number]
+            counted = {id: counts for id, counts in counted.items() if put.get(id, -1) < number}
+            missing = counted.keys() - rows.keys()
+            rows |= {
+                row[0]: QueryRow(*row) for row in self._database.find(f"{QUERY} from queries", "id", missing)
+            }
+            self._rows = [batches.with_counts(rows[id], counts) for id, counts in counted.items()]
             self.keep()
         self._number = last
         return damaged
@@ -144,7 +149,7 @@ class Behind:
         if self._rows or self._log:
             self._number += 1
             self._any_batch = True
-            written = _encode(self._rows, self._log)
+            written = batches.encode(self._rows, self._log)
             self._database.run(_ADD, (self._number, written, crc32(written)))
 
     def _overdue(self) -> list[int]:
@@ -166,7 +171,7 @@ class Behind:
     def _put_queries(self, queries: Iterable[int]) -> None:
         put = self._put = list(dict.fromkeys(queries))
         wanted = dict.fromkeys(put)
-        rows = {row[0]: row for row in self._rows if row[0] in wanted}
+        rows = {row.id: row for row in self._rows if row.id in wanted}
         logs: dict[int, list[LogRow]] = {}
         for entry in self._log:
             if entry.query in wanted:
@@ -178,31 +183,8 @@ class Behind:
             if waiting is not None and waiting.log:
                 logs[query] = [_merged([*waiting.log, *logs.get(query, ())])]
         number = (self._number,)
-        self._database.run_many(_SET_QUERY, [row + number for row in rows.values()])
+        self._database.run_many(_SET_QUERY, [_values(row) + number for row in rows.values()])
         self._database.run_many(_ADD_LOG, [entry for entries in logs.values() for entry in entries])
-
-
-def _encode(rows: list[Row], log: list[LogRow]) -> bytes:
-    """As JSON, with its length before it and the records of the log behind it."""
-    places = [(query, number, len(records), at, sum_) for query, number, records, at, sum_ in log]
-    head = _to_json((rows, places)).encode()
-    return b"".join([_HEAD.pack(len(head)), head, *[entry.records for entry in log]])
-
-
-def _decode(written: bytes) -> tuple[list[Row], list[LogRow]]:
-    """What was encoded.
-
-    >>> _decode(_encode([(1, "boots", None, 0.5)], [LogRow(1, 7, b"ab", 3, 9)]))
-    ([(1, 'boots', None, 0.5)], [LogRow(query=1, number=7, records=b'ab', at=3, checksum=9)])
-    """
-    (length,) = _HEAD.unpack_from(written)
-    at = _HEAD.size + length
-    rows, places = json.loads(written[_HEAD.size : at])
-    log = []
-    for query, number, size, when, sum_ in places:
-        log.append(LogRow(query, number, written[at : at + size], when, sum_))
-        at += size
-    return [tuple(row) for row in rows], log
 
 
 def _merged(entries: list[LogRow]) -> LogRow:

@@ -245,7 +245,8 @@ class Changes:
     """What queries teach others, in the place of what they did."""
     visible: bool = True
     """Whether readers see the queries and the log as soon as this is committed, with all that was committed before;
-    else the store may have them see it later, but `snapshot`, `lock` and `log` never."""
+    else the store may have them see it later, but `snapshot`, `lock` and `log` never, and of queries only what is
+    counted has changed (`updated` and what follows it)."""
 
     def __bool__(self) -> bool:
         return bool(

@@ -299,6 +299,7 @@ class SqliteStore(SqlStore):
         self._rows.keep()
 
     def rollback(self) -> None:
+        self._unsure |= self._rows.lent  # and so may have been changed
         self._behind.drop()
         self._rows.drop()
         super().rollback()
