@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import compress
 from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Counts, Operation, deliver, without_lists
+from clickbandit.live.answers import Counts, Operation, apart, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
 from clickbandit.live.learners import LearnerError, Learners
@@ -224,12 +223,11 @@ class Engine:
                 self._fail(operations, error)
                 return
             if self._more_due:
-                flushes = [isinstance(operation.request, FlushRequest) for operation in operations]
-                self._queue.extend(compress(operations, flushes))
-                others = [not flush for flush in flushes]
-                operations, results = list(compress(operations, others)), list(compress(results, others))
+                flushes, operations, results = apart(operations, results, FlushRequest)
+                self._queue.extend(flushes)
             self._down = None  # should the watchman have thought otherwise
-            self._delete(operations, results)
+            if DeleteRequest in [type(operation.request) for operation in operations]:
+                self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
             if len(operations) > 1:
@@ -284,7 +282,7 @@ class Engine:
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
-        self.learners.used(touched)
+        self.learners.used(touched if changes.visible else changes.queries)
         self.counts.committed(len(requests))
         return results
 

@@ -99,16 +99,15 @@ class Learners:
 
     def used(self, rows: Iterable[QueryRow]) -> None:
         """Keep these, and let go of those that were not used for longest."""
+        known, sizes = self._known, self._bytes
         for row in rows:
             id = row.id
-            learner = self._known.get(id)
-            if learner is not None:
-                self._known.move_to_end(id)
-                size = learner.footprint + _OVERHEAD
-                before = self._bytes.get(id, 0)
-                if size != before:
-                    self._n_bytes += size - before
-                    self._bytes[id] = size
+            if id in known:
+                known.move_to_end(id)
+                size = known[id].footprint + _OVERHEAD
+                if sizes.get(id) != size:
+                    self._n_bytes += size - sizes.get(id, 0)
+                    sizes[id] = size
         while self._known and (len(self._known) > self._max or self.n_bytes > self._max_bytes):
             self.forget(next(iter(self._known)))
 

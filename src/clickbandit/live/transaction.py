@@ -74,11 +74,10 @@ class Transaction:
 
     def changes(self) -> Changes:
         """All that is to be written."""
-        snapshots = []
-        for query in {**self._log, **dict.fromkeys(self._replaced)}:
-            row, base = self._by_id[query], query in self._replaced
-            if row.number - row.snapshot < _SNAPSHOT_RECORDS and not base:
-                continue
+        snapshots, by_id = [], self._by_id
+        due = [id for id in self._log if by_id[id].number - by_id[id].snapshot >= _SNAPSHOT_RECORDS]
+        for query in dict.fromkeys((*due, *self._replaced)):
+            row, base = by_id[query], query in self._replaced
             learner = self.learners.get(query)
             if learner is None:
                 continue
@@ -207,9 +206,13 @@ class Transaction:
 
     def _append(self, row: QueryRow, record: bytes) -> None:
         """Add to a query's log what its learner has just done."""
+        id = row.id
         row.number += 1
-        self._dirty[row.id] = row
-        self._log.setdefault(row.id, bytearray()).extend(record)
+        self._dirty[id] = row
+        if id in self._log:
+            self._log[id] += record
+        else:
+            self._log[id] = bytearray(record)
 
     def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
         """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""

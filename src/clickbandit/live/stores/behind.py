@@ -38,12 +38,12 @@ class _Waiting:
 
     __slots__ = ("log", "row", "since", "started")
 
-    def __init__(self, since: int, started: float) -> None:
+    def __init__(self, since: int, started: float, row: QueryRow | None, *log: LogRow) -> None:
         self.since = since
         self.started = started
         """The first batch that has some of it, and when that was."""
-        self.row: QueryRow | None = None
-        self.log: list[LogRow] = []
+        self.row = row
+        self.log = list(log)
 
 
 class Behind:
@@ -88,15 +88,22 @@ class Behind:
 
     def keep(self) -> None:
         """The transaction is committed."""
-        for query in self._put:
-            self._waiting.pop(query, None)
-        done, now = set(self._put), time.monotonic() if self._rows or self._log else 0.0
-        for row in self._rows:
-            if row.id not in done:
-                self._of(row.id, now).row = row
-        for entry in self._log:
-            if entry.query not in done:
-                self._of(entry.query, now).log.append(entry)
+        waiting, done = self._waiting, set(self._put)
+        for query in done:
+            waiting.pop(query, None)
+        if self._rows or self._log:
+            number, now = self._number, time.monotonic()
+            for row in self._rows:
+                id = row.id
+                if id in waiting:
+                    waiting[id].row = row
+                elif id not in done:
+                    waiting[id] = _Waiting(number, now, row)
+            for entry in self._log:
+                if entry.query in waiting:
+                    waiting[entry.query].log.append(entry)
+                elif entry.query not in done:
+                    waiting[entry.query] = _Waiting(number, now, None, entry)
         self.drop()
 
     def drop(self) -> None:
@@ -138,12 +145,6 @@ class Behind:
             self.keep()
         self._number = last
         return damaged
-
-    def _of(self, query: int, now: float) -> _Waiting:
-        waiting = self._waiting.get(query)
-        if waiting is None:
-            waiting = self._waiting[query] = _Waiting(self._number, now)
-        return waiting
 
     def _write_batch(self) -> None:
         if self._rows or self._log:

@@ -84,8 +84,10 @@ class Rows:
         changes, self._expected, self.lent = self._expected, None, False
         if changes is None:
             return
+        queries = self._queries
         for query in changes.queries:
-            self._put_query(query)
+            if changes.visible or queries.get(query.name) is not query:
+                self._put_query(query)
         for impression in changes.impressions:
             id, learning = impression.id, impression.learning
             size = (
