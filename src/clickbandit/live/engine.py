@@ -20,6 +20,7 @@ from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import Counts, Operation, apart, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
+from clickbandit.live.gathering import Gathering
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     Clicks,
@@ -43,8 +44,6 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
-_GATHER = 0.002
-"""Seconds after a batch of several in which others may join the next: a commit costs as much however many are in it."""
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
@@ -82,7 +81,7 @@ class Engine:
         self._queue: deque[Operation] = deque()
         self._asked = threading.Event()
         """Whether there may be something in it, or it is time to close."""
-        self._gather_until = 0.0
+        self._gathering = Gathering(self._queue)
         self._more_due = False
         self._full = False
         """Whether there were as many queries as there may be."""
@@ -198,9 +197,8 @@ class Engine:
         """What waits, but not too much of it."""
         if not self._queue:
             self._asked.wait(wait)
-        gathering = self._gather_until - time.monotonic()
-        if gathering > 0 and not self._closing:
-            time.sleep(gathering)
+        if not self._closing:
+            self._gathering.wait()
         self._asked.clear()
         operations: list[Operation] = []
         events = 0
@@ -230,8 +228,7 @@ class Engine:
                 self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
-            if len(operations) > 1:
-                self._gather_until = time.monotonic() + _GATHER
+            self._gathering.answered(len(operations))
             return
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
