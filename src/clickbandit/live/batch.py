@@ -164,7 +164,7 @@ class Batch(Settling):
             learner.rank(self.settings.propensity_draws)
         except Exception as error:
             raise self._broken(row, error) from error
-        self._append(row, records.RANK)
+        self._append(row, learner, records.RANK)
         return POLICY, learner.names(), learner
 
     def _adapt(self, row: QueryRow, learner: Learner, request: RankRequest) -> None:

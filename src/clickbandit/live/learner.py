@@ -62,6 +62,8 @@ class Learner(OwnLists):
         """The same as JSON."""
         self.footprint = 0
         """About how many bytes its state, its items and what was told of them take."""
+        self.counted = 0
+        """How many bytes of it are counted where it is kept."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
         self.offer: bytes | None = None

@@ -160,7 +160,7 @@ class Settling(OfQueries):
                 learner.settle_made(made, clicked)
             except Exception as error:
                 raise self._broken(row, error) from error
-            self._append(row, records.settle(made.ranking, clicked, made.memo))
+            self._append(row, learner, records.settle(made.ranking, clicked, made.memo))
             return True
         assert impression.learning is not None
         version, ranking, memo, _ = learning.read(impression.learning)
@@ -176,8 +176,8 @@ class Settling(OfQueries):
             feedback = self._feedback(impression)
             clicks = records.bits(feedback, len(order))
             self._carefully(row, learner.settle, order, clicks, remembered)
-            self._append(row, records.settle(ranking, feedback, memo))
+            self._append(row, learner, records.settle(ranking, feedback, memo))
             return True
         self._carefully(row, learner.void, order, remembered)
-        self._append(row, records.void(ranking, memo))
+        self._append(row, learner, records.void(ranking, memo))
         return False

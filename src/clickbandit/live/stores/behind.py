@@ -30,20 +30,27 @@ _SET = [
 ]
 _SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
 
+_QUERY = f"{QUERY} from queries"
 _values = attrgetter(*QUERY_COLUMNS)
 
 
 class _Waiting:
     """What is to be put of one query."""
 
-    __slots__ = ("log", "row", "since", "started")
+    __slots__ = ("at", "number", "records", "row", "since", "started")
 
-    def __init__(self, since: int, started: float, row: QueryRow | None, *log: LogRow) -> None:
+    def __init__(self, since: int, started: float, row: QueryRow | None) -> None:
         self.since = since
         self.started = started
         """The first batch that has some of it, and when that was."""
         self.row = row
-        self.log = list(log)
+        self.records = bytearray()
+        """Of its log, and the number and the time of the last one."""
+        self.number = self.at = 0
+
+    def add(self, entry: LogRow) -> None:
+        self.records += entry.records
+        self.number, self.at = entry.number, entry.at
 
 
 class Behind:
@@ -100,10 +107,10 @@ class Behind:
                 elif id not in done:
                     waiting[id] = _Waiting(number, now, row)
             for entry in self._log:
-                if entry.query in waiting:
-                    waiting[entry.query].log.append(entry)
-                elif entry.query not in done:
-                    waiting[entry.query] = _Waiting(number, now, None, entry)
+                if entry.query not in done:
+                    if entry.query not in waiting:
+                        waiting[entry.query] = _Waiting(number, now, None)
+                    waiting[entry.query].add(entry)
         self.drop()
 
     def drop(self) -> None:
@@ -116,9 +123,11 @@ class Behind:
         return None if waiting is None else waiting.row
 
     def log(self, query: int, after: int) -> list[LogRow]:
-        """Rows of a query's log that wait."""
+        """What waits of a query's log, as one row."""
         waiting = self._waiting.get(query)
-        return [] if waiting is None else [entry for entry in waiting.log if entry.number > after]
+        if waiting is None or waiting.number <= after:
+            return []
+        return [_row(query, waiting.number, bytes(waiting.records), waiting.at)]
 
     def load(self) -> int:
         """Read what waits from the batches; how many of these were not what was written."""
@@ -138,9 +147,7 @@ class Behind:
             self._log = [entry for entry in log if put.get(entry.query, -1) < number]
             counted = {id: counts for id, counts in counted.items() if put.get(id, -1) < number}
             missing = counted.keys() - rows.keys()
-            rows |= {
-                row[0]: QueryRow(*row) for row in self._database.find(f"{QUERY} from queries", "id", missing)
-            }
+            rows |= {row[0]: QueryRow(*row) for row in self._database.find(_QUERY, "id", missing)}
             self._rows = [batches.with_counts(rows[id], counts) for id, counts in counted.items()]
             self.keep()
         self._number = last
@@ -170,26 +177,27 @@ class Behind:
         return found
 
     def _put_queries(self, queries: Iterable[int]) -> None:
-        put = self._put = list(dict.fromkeys(queries))
-        wanted = dict.fromkeys(put)
+        wanted = dict.fromkeys(queries)
+        if not wanted:
+            return
+        self._put = list(wanted)
         rows = {row.id: row for row in self._rows if row.id in wanted}
-        logs: dict[int, list[LogRow]] = {}
+        log: dict[int, list[LogRow]] = {}
         for entry in self._log:
             if entry.query in wanted:
-                logs.setdefault(entry.query, []).append(entry)
-        for query in put:
+                log.setdefault(entry.query, []).append(entry)
+        for query in wanted:
             waiting = self._waiting.get(query)
             if waiting is not None and waiting.row is not None:
                 rows.setdefault(query, waiting.row)
-            if waiting is not None and waiting.log:
-                logs[query] = [_merged([*waiting.log, *logs.get(query, ())])]
+            if waiting is not None and waiting.records:
+                added = log.get(query) or [LogRow(query, waiting.number, b"", waiting.at)]
+                records = b"".join([waiting.records, *[entry.records for entry in added]])
+                log[query] = [_row(query, added[-1].number, records, added[-1].at)]
         number = (self._number,)
         self._database.run_many(_SET_QUERY, [_values(row) + number for row in rows.values()])
-        self._database.run_many(_ADD_LOG, [entry for entries in logs.values() for entry in entries])
+        self._database.run_many(_ADD_LOG, [entry for entries in log.values() for entry in entries])
 
 
-def _merged(entries: list[LogRow]) -> LogRow:
-    """Rows of one query's log that follow each other, as one."""
-    last = entries[-1]
-    records = b"".join([entry.records for entry in entries])
-    return last._replace(records=records, checksum=checksum(last.query, last.number, records))
+def _row(query: int, number: int, records: bytes, at: int) -> LogRow:
+    return LogRow(query, number, records, at, checksum(query, number, records))
