@@ -127,8 +127,8 @@ class Batch(Settling):
         if learner is None:
             chances = read_chances(None, len(names))
         else:
-            impression.made = made = learner.made()
-            impression.learning = learning.write(made)
+            impression.made = learner.made()
+            impression.learning = learning.write(learner.learning())
             chances = last_chances(learner)
         impression.user = request.user
         if self.settings.holdout:

@@ -220,7 +220,7 @@ class Learner(OwnLists):
         self.chances, self.whole = np.zeros((2, self.shown))
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
-        self.make_room(self.shown, size)
+        self.make_room(self.shown)
         if self.items:
             algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
             served = (state, self.random, ranking, memo, self.chances, self.whole)

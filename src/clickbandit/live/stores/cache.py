@@ -15,7 +15,7 @@ from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 
 MAX_QUERIES = MAX_IMPRESSIONS = 2**25
 """Bytes that each may take, about."""
-_OVERHEAD = 1000
+_OVERHEAD = 1200
 """Bytes of a row besides its texts."""
 
 
@@ -94,7 +94,7 @@ class Rows:
                 _OVERHEAD
                 + len(impression.items)
                 + len(impression.propensities or b"")
-                + 2 * len(learning or b"")
+                + 3 * len(learning or b"")
             )
             self._impressions[id] = impression
             self._order.append((id, size))
