@@ -1,8 +1,10 @@
 """Rows that are written behind: the tables have them sooner or later, and nothing is lost or there twice meanwhile."""
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
+from zlib import crc32
 
 import pytest
 
@@ -153,6 +155,31 @@ def test_a_commit_that_says_it_failed_may_have_been_one(store, monkeypatch, comm
     assert numbers(store) == {"boots": (3, [1, 2, 3]) if committed else (1, [1]), "hats": (1, [1])}
     add(store, "boots", visible=True)
     assert len(numbers(store)["boots"][1]) == numbers(store)["boots"][0]
+
+
+def test_what_is_changed_and_not_saved_does_not_wait(store):
+    add(store, "boots")
+    store.begin()
+    store.lock(["boots"], [], [], 100).queries["boots"].number = 99
+    store.rollback()
+    assert numbers(store) == {"boots": (1, [1])}
+    add(store, "hats", visible=True)
+    assert numbers(store) == {"boots": (1, [1]), "hats": (1, [1])}
+
+
+def test_batches_as_they_were_first_written_are_read(store, tmp_path):
+    add(store, "boots", visible=True)
+    row = [1, "boots", "random", 2, 1000, None, 0, None, 5, 2, 0, 0, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0.5]
+    head = json.dumps([[row], [[1, 2, 1, 5, checksum(1, 2, b"\2")]]]).encode()
+    written = len(head).to_bytes(4, "little") + head + b"\2"
+    with closing(sqlite3.connect(store.path)) as other, other:
+        other.execute("insert into batches values (7, ?, ?)", (written, crc32(written)))
+    with closing(crashed(store, tmp_path)) as again:
+        assert numbers(again) == {"boots": (2, [1, 2])}
+        again.begin()
+        found = again.lock(["boots"], [], [], 100).queries["boots"]
+        assert (found.policy, found.updated, found.items, found.reward) == ("random", 5, 3, 0.5)
+        again.rollback()
 
 
 def test_a_damaged_batch_is_left_out(store, tmp_path, caplog):

@@ -107,13 +107,13 @@ def test_it_is_read_from_memory(store, monkeypatch):
 
 
 def test_it_takes_a_bounded_number_of_bytes(store, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 22_000)
+    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 11 * 2200)
     row, _ = locked(store)
     many = [replace(impression(row.id), id=str(k), items="x" * 1000) for k in range(20)]
     store.save(Changes(impressions=many))
     store.commit()
     assert list(store._rows._impressions) == [str(k) for k in range(9, 20)]
-    assert store._rows._impressions_size == 11 * 2000
+    assert store._rows._impressions_size == 11 * 2200
     assert {row.id for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
 
 

@@ -42,6 +42,28 @@ def test_small_queries_are_let_go_by_their_number(open_ranker):
     assert ranker.stats().learners == 3
 
 
+def test_those_that_are_in_use_stay(open_ranker):
+    ranker = open_ranker(learners=4)
+    for k in range(8):
+        ranker.rank(f"query {k}", items(5))
+        ranker.rank("query 0", items(5))
+    known = {learner.query for learner in ranker._core._engine.learners._known.values()}
+    assert known == {"query 0", "query 5", "query 6", "query 7"}
+    assert ranker.stats().loaded == 8  # each once
+
+
+def test_one_in_the_place_of_another_is_counted_once(open_ranker):
+    ranker = open_ranker(policy="toprank")
+    ranker.rank("shoes", items(30))
+    before = ranker.stats().learner_bytes
+    for _ in range(3):
+        ranker.reset("shoes", policy="toprank", replay=True)
+        ranker.rank("shoes", items(30))
+    assert ranker.stats().learner_bytes == before
+    ranker._core._engine.learners.clear()
+    assert ranker._core._engine.learners._n_bytes == 0
+
+
 def test_a_state_that_is_too_large_is_not_begun(open_ranker):
     ranker = open_ranker(policy="toprank", memory=1)
     shown = ranker.rank("shoes", items(200))

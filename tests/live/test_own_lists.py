@@ -7,7 +7,7 @@ from clickbandit.live import Ranker, learning
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.chances import last_chances, read_chances, write_chances
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Items, Start, bits
+from clickbandit.live.records import Items, Start, bits, settle, settle_both
 
 ITEMS = [f"item {k}" for k in range(6)]
 
@@ -27,9 +27,11 @@ def test_a_list_in_memory_is_learned_from_as_from_its_bytes(policy):
         other.rank()
         made = one.made()
         assert one.has_made(made)
+        written = learning.write(one.learning())
         one.settle_made(made, mask)
-        _, ranking, memo, numbers = learning.read(learning.write(made))
-        assert numbers is None
+        _, ranking, memo = learning.read(written)
+        record = settle_both(learning.content(written), len(made.ranking), len(made.memo), mask)
+        assert record == settle(ranking, mask, memo)
         order = np.frombuffer(ranking, "<i2").astype(np.int64)
         other.settle(order, bits(mask, 4), np.frombuffer(memo).copy())
     assert one.to_bytes() == other.to_bytes()

@@ -2,13 +2,16 @@
 
 import json
 import time
+from datetime import datetime
 
+from clickbandit.live import AsyncRanker
+from clickbandit.live.http import notes
 from clickbandit.live.http import server as server_module
 from clickbandit.live.http import service as service_module
 from clickbandit.live.http.auth import Keys, KeysFile
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
-from live.serving import metrics, until
+from live.serving import metrics, serve, until
 
 ITEMS = list("ABCDEF")
 
@@ -252,3 +255,20 @@ def test_logs_hold_names_when_asked(open_service, capfd):
     service = open_service(log_requests=True, log_queries=True)
     service.get("/v1/queries/red%20shoes")
     assert json.loads(read_log(capfd, 1))["name"] == "red shoes"
+
+
+def test_the_last_answers_are_logged_when_it_ends(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(notes, "PAUSE", 60.0)
+    ranker = AsyncRanker(f"sqlite:///{tmp_path}/clicks.db", policy="random")
+    with serve(ranker, log_requests=True) as served:
+        before = time.time()
+        served.rank("boots", list("AB"))
+        after = time.time()
+        assert (
+            b'clickbandit_requests_total{endpoint="/v1/rank",status="200"} 1.0' in served.get("/metrics").body
+        )
+        assert capfd.readouterr().err == ""
+        time.sleep(0.1)
+    first = json.loads(capfd.readouterr().err.splitlines()[0])
+    assert first["path"] == "/v1/rank"
+    assert before - 0.01 < datetime.fromisoformat(first["time"]).timestamp() < after + 0.01

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import InvalidStateError
+from itertools import compress
 from typing import Any, NamedTuple
 
 from clickbandit.live.requests import RankRequest, Request
@@ -39,15 +40,11 @@ class Counts:
         self.batches += 1
         self.operations += operations
 
-    def add(self, results: Iterable[Any]) -> None:
+    def add(self, results: Sequence[Any]) -> None:
         """Count the lists and verdicts among these."""
-        for result in results:
-            if isinstance(result, Shown):
-                self.ranked[result.source] += 1
-            elif isinstance(result, list):
-                for verdict in result:
-                    if isinstance(verdict, Verdict):
-                        self.events[verdict.verdict] += 1
+        self.ranked.update([result.source for result in results if type(result) is Shown])
+        lists = [result for result in results if type(result) is list]
+        self.events.update([one.verdict for verdicts in lists for one in verdicts if type(one) is Verdict])
 
 
 def without_lists(operations: Iterable[Operation], ids: Collection[str]) -> list[Operation]:
@@ -55,11 +52,27 @@ def without_lists(operations: Iterable[Operation], ids: Collection[str]) -> list
     return [one for one in operations if not (isinstance(one.request, RankRequest) and one.request.id in ids)]
 
 
+def apart(
+    operations: Sequence[Operation], results: Sequence[Any], kind: type
+) -> tuple[list[Operation], list[Operation], list[Any]]:
+    """The operations of a kind; the others, and their results."""
+    found = [isinstance(operation.request, kind) for operation in operations]
+    others = [not one for one in found]
+    return (
+        list(compress(operations, found)),
+        list(compress(operations, others)),
+        list(compress(results, others)),
+    )
+
+
 def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
     """Give everyone their result."""
     sinks: dict[Sink, list[tuple[Any, Any]]] = {}
-    for operation, result in zip(operations, results, strict=True):
-        sinks.setdefault(operation.sink, []).append((operation.future, result))
+    for (_, future, sink), result in zip(operations, results, strict=True):
+        if sink in sinks:
+            sinks[sink].append((future, result))
+        else:
+            sinks[sink] = [(future, result)]
     for sink, pairs in sinks.items():
         try:
             sink(pairs)

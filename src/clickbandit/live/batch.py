@@ -111,11 +111,12 @@ class Batch(Settling):
                     f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
                 )
         source, names, learner = self._choose(row, request)
+        now = self.now
         impression = ImpressionRow(
             request.id,
             row.id,
-            self.now,
-            self.now + (self.settings.window_ms if row.window is None else row.window),
+            now,
+            now + (self.settings.window_ms if row.window is None else row.window),
             source,
             _write(names) if learner is None else learner.write_list(),
             request.body,
@@ -123,18 +124,21 @@ class Batch(Settling):
             None,
         )
         impression.names = names
-        if learner is not None:
-            impression.made = made = learner.made()
-            impression.learning = learning.write(made)
+        if learner is None:
+            chances = read_chances(None, len(names))
+        else:
+            impression.made = learner.made()
+            impression.learning = learning.write(learner.learning())
+            chances = last_chances(learner)
         impression.user = request.user
-        impression.share, impression.unit = compared(self.settings, request.user)
+        if self.settings.holdout:
+            impression.share, impression.unit = compared(self.settings, request.user)
         impression.offer = self._offer(row, request)
         self.new.append(impression)
         self.impressions[request.id] = impression
         row.impressions += 1
-        row.updated = self.now
+        row.updated = now
         self._dirty[row.id] = row
-        chances = read_chances(None, len(names)) if learner is None else last_chances(learner)
         return self._shown(impression, row, names, chances)
 
     def _choose(self, row: QueryRow, request: RankRequest) -> tuple[int, list[str], Learner | None]:
@@ -160,7 +164,7 @@ class Batch(Settling):
             learner.rank(self.settings.propensity_draws)
         except Exception as error:
             raise self._broken(row, error) from error
-        self._append(row, records.RANK)
+        self._append(row, learner, records.RANK)
         return POLICY, learner.names(), learner
 
     def _adapt(self, row: QueryRow, learner: Learner, request: RankRequest) -> None:

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import compress
 from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Counts, Operation, deliver, without_lists
+from clickbandit.live.answers import Counts, Operation, apart, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
+from clickbandit.live.gathering import Gathering
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     Clicks,
@@ -44,8 +44,6 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
-_GATHER = 0.002
-"""Seconds after a batch of several in which others may join the next: a commit costs as much however many are in it."""
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
@@ -83,7 +81,7 @@ class Engine:
         self._queue: deque[Operation] = deque()
         self._asked = threading.Event()
         """Whether there may be something in it, or it is time to close."""
-        self._gather_until = 0.0
+        self._gathering = Gathering(self._queue)
         self._more_due = False
         self._full = False
         """Whether there were as many queries as there may be."""
@@ -199,9 +197,8 @@ class Engine:
         """What waits, but not too much of it."""
         if not self._queue:
             self._asked.wait(wait)
-        gathering = self._gather_until - time.monotonic()
-        if gathering > 0 and not self._closing:
-            time.sleep(gathering)
+        if not self._closing:
+            self._gathering.wait()
         self._asked.clear()
         operations: list[Operation] = []
         events = 0
@@ -224,16 +221,14 @@ class Engine:
                 self._fail(operations, error)
                 return
             if self._more_due:
-                flushes = [isinstance(operation.request, FlushRequest) for operation in operations]
-                self._queue.extend(compress(operations, flushes))
-                others = [not flush for flush in flushes]
-                operations, results = list(compress(operations, others)), list(compress(results, others))
+                flushes, operations, results = apart(operations, results, FlushRequest)
+                self._queue.extend(flushes)
             self._down = None  # should the watchman have thought otherwise
-            self._delete(operations, results)
+            if DeleteRequest in [type(operation.request) for operation in operations]:
+                self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
-            if len(operations) > 1:
-                self._gather_until = time.monotonic() + _GATHER
+            self._gathering.answered(len(operations))
             return
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
@@ -284,7 +279,7 @@ class Engine:
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
-        self.learners.used(touched)
+        self.learners.used(touched if changes.visible else changes.queries)
         self.counts.committed(len(requests))
         return results
 

@@ -62,6 +62,8 @@ class Learner(OwnLists):
         """The same as JSON."""
         self.footprint = 0
         """About how many bytes its state, its items and what was told of them take."""
+        self.counted = 0
+        """How many bytes of it are counted where it is kept."""
         self.missing: dict[str, int] = {}
         """How many requests in a row left an item out."""
         self.offer: bytes | None = None
@@ -218,7 +220,7 @@ class Learner(OwnLists):
         self.chances, self.whole = np.zeros((2, self.shown))
         size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
         self.memo = np.zeros(size)
-        self.make_room(self.shown, size)
+        self.make_room(self.shown)
         if self.items:
             algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
             served = (state, self.random, ranking, memo, self.chances, self.whole)

@@ -36,7 +36,6 @@ class Learners:
         self._max_bytes = settings.memory * 2**20
         self.shared = Shared(settings, self._max_bytes // _SHARE)
         self._known: OrderedDict[int, Learner] = OrderedDict()
-        self._bytes: dict[int, int] = {}
         self._offers: dict[int, int] = {}
         """When offers were last stored."""
         self._n_bytes = 0
@@ -77,8 +76,9 @@ class Learners:
 
     def forget(self, query: int) -> None:
         """It may be half changed: it is to be made anew from the store."""
-        self._known.pop(query, None)
-        self._n_bytes -= self._bytes.pop(query, 0)
+        learner = self._known.pop(query, None)
+        if learner is not None:
+            self._n_bytes -= learner.counted
 
     def clear(self) -> None:
         self.forget_all(list(self._known))
@@ -98,17 +98,18 @@ class Learners:
             )
 
     def used(self, rows: Iterable[QueryRow]) -> None:
-        """Keep these, and let go of those that were not used for longest."""
+        """Keep these, and let go of those that were not used for longest, since half of what there may be was there."""
+        known = self._known
+        some = len(known) > self._max // 2 or self.n_bytes > self._max_bytes // 2
         for row in rows:
-            id = row.id
-            learner = self._known.get(id)
+            learner = known.get(row.id)
             if learner is not None:
-                self._known.move_to_end(id)
+                if some:
+                    known.move_to_end(row.id)
                 size = learner.footprint + _OVERHEAD
-                before = self._bytes.get(id, 0)
-                if size != before:
-                    self._n_bytes += size - before
-                    self._bytes[id] = size
+                if learner.counted != size:
+                    self._n_bytes += size - learner.counted
+                    learner.counted = size
         while self._known and (len(self._known) > self._max or self.n_bytes > self._max_bytes):
             self.forget(next(iter(self._known)))
 
@@ -125,15 +126,14 @@ class Learners:
                     f"what was learned about query {row.name!r} with {row.policy} cannot be loaded "
                     f"({type(error).__name__}: {error}): reset it"
                 ) from error
-            self._known[row.id] = learner
+            self.put(row, learner)
         return learner
 
     def blank(self, row: QueryRow) -> Learner:
         """One that knows nothing, in the place of one that cannot be loaded."""
-        learner = self._known[row.id] = Learner.blank(
-            row.name, self.algorithms.add(row.policy), self.algorithms
-        )
+        learner = Learner.blank(row.name, self.algorithms.add(row.policy), self.algorithms)
         learner.take_over(row.number, row.generation)
+        self.put(row, learner)
         return learner
 
     def load(self, row: QueryRow, pending: Iterable[bytes]) -> Learner:
@@ -177,11 +177,14 @@ class Learners:
         ):
             return self.blank(row)
         best.take_over(row.number, row.generation)
-        self._known[row.id] = best
+        self.put(row, best)
         return best
 
     def put(self, row: QueryRow, learner: Learner) -> None:
         """Have this one from now on."""
+        before = self._known.get(row.id)
+        if before is not None:
+            learner.counted = before.counted
         self._known[row.id] = learner
 
     def found_damage(self, query: str, error: Exception) -> None:

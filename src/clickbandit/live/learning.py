@@ -20,21 +20,24 @@ class Learning(NamedTuple):
     version: int
     ranking: bytes
     memo: bytes
-    numbers: object = None
-    """Stands for the items that the ranking counts, as long as these are in memory."""
 
 
 def write(made: Learning) -> bytes:
-    version, ranking, memo, _ = made
+    version, ranking, memo = made
     written = _HEAD.pack(version, len(ranking) // 2) + ranking + memo
     return written + _SUM.pack(crc32(written))
+
+
+def content(written: bytes) -> bytes:
+    """The list and the memo in what was just written."""
+    return written[_HEAD.size : -_SUM.size]
 
 
 def read(written: bytes) -> Learning:
     """As it was written, or a `Damaged`.
 
     >>> read(write(Learning(3, bytes(4), bytes(8))))
-    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00', numbers=None)
+    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
     """
     version, n = _HEAD.unpack_from(written)
     at = _HEAD.size + 2 * n

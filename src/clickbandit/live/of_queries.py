@@ -74,7 +74,7 @@ class OfQueries(Transaction):
         row.frozen, row.learned, row.idle, row.generation = None, made.learned, 0, made.learner.generation
         self.learners.put(row, made.learner)
         for record in made.records:
-            self._append(row, record)
+            self._append(row, made.learner, record)
         return summary(row)
 
     def _detail(self, row: QueryRow) -> QueryDetail:

@@ -1,6 +1,7 @@
 """The lists that a learner has made, and that it learns from while all about them is in memory."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,6 +9,15 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.live.learning import Learning
 
 _SHORT = np.dtype("<i2")
+
+
+class Made(NamedTuple):
+    """A list, as the learner has it that made it."""
+
+    numbers: object
+    """Stands for the items that the ranking counts, as long as these are in memory."""
+    ranking: IntArray
+    memo: FloatArray
 
 
 class OwnLists(ABC):
@@ -19,11 +29,10 @@ class OwnLists(ABC):
     ranking: IntArray
     memo: FloatArray
 
-    def make_room(self, n_shown: int, memo_size: int) -> None:
+    def make_room(self, n_shown: int) -> None:
         """The items are others."""
         self._numbers = object()
-        self._its_ranking, self._its_clicks = np.zeros((2, n_shown), np.int64)
-        self._its_memo = np.zeros(memo_size)
+        self._its_clicks = np.zeros(n_shown, np.int64)
 
     def names(self) -> list[str]:
         """Of the items in its last list."""
@@ -33,25 +42,26 @@ class OwnLists(ABC):
         """The same as JSON."""
         return f"[{', '.join([self.written[item] for item in self.ranking.tolist()])}]"
 
-    def made(self) -> Learning:
-        """What is to be remembered of its last list."""
-        ranking = self.ranking.astype(_SHORT).tobytes()
-        return Learning(self.version, ranking, self.memo.tobytes(), self._numbers)
+    def made(self) -> Made:
+        """What is to be remembered of its last list while it is in memory."""
+        return Made(self._numbers, self.ranking.copy(), self.memo.copy())
 
-    def has_made(self, made: Learning | None) -> bool:
+    def learning(self) -> Learning:
+        """The same for ever."""
+        return Learning(self.version, self.ranking.astype(_SHORT).tobytes(), self.memo.tobytes())
+
+    def has_made(self, made: Made | None) -> bool:
         """Whether this is a list of its own that has the numbers which its items have now: nothing is to be checked."""
         return made is not None and made.numbers is self._numbers
 
-    def settle_made(self, made: Learning, clicks: int) -> None:
+    def settle_made(self, made: Made, clicks: int) -> None:
         """`settle` for such a list."""
-        self._its_ranking[:] = np.frombuffer(made.ranking, _SHORT)
-        self._its_memo[:] = np.frombuffer(made.memo)
         self._its_clicks.fill(0)
         while clicks:
             last = clicks.bit_length() - 1
             self._its_clicks[last] = 1
             clicks ^= 1 << last
-        self.settle(self._its_ranking, self._its_clicks, self._its_memo)
+        self.settle(made.ranking, self._its_clicks, made.memo)
 
     @abstractmethod
     def settle(self, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:

@@ -94,7 +94,12 @@ class Feedback(NamedTuple):
 
 def settle(ranking: bytes, clicks: int, memo: bytes) -> bytes:
     """`ranking` as 16-bit numbers, `clicks` as bits by position, `memo` as it is."""
-    return _SETTLE_HEAD.pack(_SETTLE, len(ranking) // 2, len(memo) // 8, clicks) + ranking + memo
+    return settle_both(ranking + memo, len(ranking) // 2, len(memo) // 8, clicks)
+
+
+def settle_both(written: bytes, n_positions: int, n_memo: int, clicks: int) -> bytes:
+    """The same, of the ranking with its memo behind it."""
+    return _SETTLE_HEAD.pack(_SETTLE, n_positions, n_memo, clicks) + written
 
 
 def void(ranking: bytes, memo: bytes) -> bytes:

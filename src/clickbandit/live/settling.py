@@ -153,6 +153,7 @@ class Settling(OfQueries):
 
     def _teach(self, row: QueryRow, impression: ImpressionRow) -> bool:
         """Tell the policy what became of a list of its own; whether it learned from that."""
+        assert impression.learning is not None
         learner, made = self.learner(row), impression.made
         if made is not None and learner.has_made(made) and impression.outcome != VOID:
             clicked = self._feedback(impression)
@@ -160,10 +161,11 @@ class Settling(OfQueries):
                 learner.settle_made(made, clicked)
             except Exception as error:
                 raise self._broken(row, error) from error
-            self._append(row, records.settle(made.ranking, clicked, made.memo))
+            written = learning.content(impression.learning)
+            record = records.settle_both(written, len(made.ranking), len(made.memo), clicked)
+            self._append(row, learner, record)
             return True
-        assert impression.learning is not None
-        version, ranking, memo, _ = learning.read(impression.learning)
+        version, ranking, memo = learning.read(impression.learning)
         complete = True
         if version != learner.version:
             renumbered = learner.feedback(version, ranking, memo)
@@ -176,8 +178,8 @@ class Settling(OfQueries):
             feedback = self._feedback(impression)
             clicks = records.bits(feedback, len(order))
             self._carefully(row, learner.settle, order, clicks, remembered)
-            self._append(row, records.settle(ranking, feedback, memo))
+            self._append(row, learner, records.settle(ranking, feedback, memo))
             return True
         self._carefully(row, learner.void, order, remembered)
-        self._append(row, records.void(ranking, memo))
+        self._append(row, learner, records.void(ranking, memo))
         return False

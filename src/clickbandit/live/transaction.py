@@ -69,23 +69,24 @@ class Transaction:
         self._forgotten_users: list[str] = []
         self._compared = Tally()
         self._offers: dict[int, OfferRow] = {}
+        self._to_look: set[int] = set()
+        """Queries whose items may be grouped anew."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
     def changes(self) -> Changes:
         """All that is to be written."""
-        snapshots = []
-        for query in {**self._log, **dict.fromkeys(self._replaced)}:
-            row, base = self._by_id[query], query in self._replaced
-            if row.number - row.snapshot < _SNAPSHOT_RECORDS and not base:
-                continue
+        snapshots, by_id, now = [], self._by_id, self.now
+        due = [id for id in self._log if by_id[id].number - by_id[id].snapshot >= _SNAPSHOT_RECORDS]
+        for query in dict.fromkeys((*due, *self._replaced)):
+            row, base = by_id[query], query in self._replaced
             learner = self.learners.get(query)
             if learner is None:
                 continue
             if base or row.number - row.snapshot >= learner.size // _SNAPSHOT_RECORDS:
                 state = learner.to_bytes()
                 sum_ = checksum(query, row.number, state)
-                snapshots.append(Snapshot(query, row.number, state, self.now, sum_, base))
+                snapshots.append(Snapshot(query, row.number, state, now, sum_, base))
                 row.snapshot = row.number
         histories = self._histories({snapshot.query for snapshot in snapshots})
         return Changes(
@@ -93,7 +94,10 @@ class Transaction:
             impressions=self.new,
             touched=list(self._touched.values()),
             events=self._events,
-            log=[self._log_row(query, bytes(written)) for query, written in self._log.items()],
+            log=[
+                LogRow(query, n := by_id[query].number, added := bytes(log), now, checksum(query, n, added))
+                for query, log in self._log.items()
+            ],
             snapshots=snapshots,
             histories=histories,
             offers=list(self._offers.values()),
@@ -137,18 +141,12 @@ class Transaction:
             **({} if algorithm.policy.algorithm.prime is None else told.given()),
         )
 
-    def _log_row(self, query: int, written: bytes) -> LogRow:
-        number = self._by_id[query].number
-        return LogRow(query, number, written, self.now, checksum(query, number, written))
-
     def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
         """The histories of queries whose items were grouped anew, or that are to be counted again."""
         histories = []
-        for query in self._log.keys() | self._frozen:
+        for query in self._to_look | to_count | self._frozen:
             row, learner = self._by_id[query], self.learners.get(query)
             if learner is None:
-                continue
-            if row.number < learner.look_at and query not in to_count and query not in self._frozen:
                 continue
             try:
                 look = Look(row, learner, self.now)
@@ -205,11 +203,17 @@ class Transaction:
     def _changed(self, row: QueryRow) -> None:
         self._dirty[row.id] = row
 
-    def _append(self, row: QueryRow, record: bytes) -> None:
+    def _append(self, row: QueryRow, learner: Learner, record: bytes) -> None:
         """Add to a query's log what its learner has just done."""
+        id = row.id
         row.number += 1
-        self._dirty[row.id] = row
-        self._log.setdefault(row.id, bytearray()).extend(record)
+        if row.number >= learner.look_at:
+            self._to_look.add(id)
+        self._dirty[id] = row
+        if id in self._log:
+            self._log[id] += record
+        else:
+            self._log[id] = bytearray(record)
 
     def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
         """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
@@ -231,9 +235,9 @@ class Transaction:
         if n_items > len(learner.items):
             self.learners.check_size(row, n_items)
         self._carefully(row, learner.apply, record)
-        self._append(row, records.text(record))
-        row.items = len(learner.items)
         learner.look_at = learner.ask_at = 0
+        self._append(row, learner, records.text(record))
+        row.items = len(learner.items)
         if isinstance(record, Start):
             row.learned = row.idle = 0
             row.generation = learner.generation

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 import msgspec
 
 from clickbandit.errors import InputError
-from clickbandit.live.asking import for_events, for_list
+from clickbandit.live.asking import for_events
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
 from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
+from clickbandit.live.http.lists import list_body, list_request, read_list
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
@@ -40,7 +40,6 @@ from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.past import QueryHistory
-from clickbandit.live.requests import RankRequest, new_id
 from clickbandit.live.stores.reading import Listing
 from clickbandit.live.values import (
     Preview,
@@ -94,21 +93,21 @@ class Api:
 
     # --- lists and clicks -----------------------------------------------------------------------------------
 
-    @endpoint("POST", "/v1/rank", 403, 409, scope="rank")
+    @endpoint("POST", "/v1/rank", 403, 409, decode=read_list, scope="rank")
     def rank(self, body: RankBody) -> Asked[RankAnswer]:
         """Make a list to show."""
         owner = None if self.peers is None else self.peers.of(body.query)
-        return Quick(_operation(body), self._listed) if owner is None else self._rank_by(owner, body)
+        return Quick(list_request(body), self._listed) if owner is None else self._rank_by(owner, body)
 
     async def _rank_by(self, owner: Peer, body: RankBody) -> RankAnswer:
-        body.id = body.id or new_id(time.time())  # so that it is one list, whoever makes it in the end
+        body = list_body(body)  # with an id, so that it is one list, whoever makes it in the end
         with suppress(Away):
             return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
         return await self._rank(body)
 
     async def _rank(self, body: RankBody) -> RankAnswer:
         future = asyncio.get_running_loop().create_future()
-        self.ranker.begin(_operation(body), future)
+        self.ranker.begin(list_request(body), future)
         return self._listed(await future)
 
     async def _rank_for_another(self, content: bytes) -> bytes:
@@ -116,7 +115,7 @@ class Api:
 
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""
-        return self._listed(self.ranker.given_order(_operation(body)))
+        return self._listed(self.ranker.given_order(list_request(body)))
 
     def _listed(self, shown: Shown) -> RankAnswer:
         self.metrics.listed(shown)
@@ -322,22 +321,6 @@ def _check_policy(policy: str | None) -> None:
 def _listing(parameters: ListingParameters) -> Listing:
     given = {name: getattr(parameters, name) for name in ListingParameters.__struct_fields__}
     return Listing(**(given if parameters.state is not msgspec.UNSET else {**given, "state": None}))
-
-
-def _operation(body: RankBody) -> RankRequest:
-    return for_list(
-        time.time(),
-        body.query,
-        body.names,
-        positions=body.positions,
-        id=body.id,
-        pinned=body.pinned,
-        excluded=body.excluded or (),
-        user=body.user,
-        scores=body.scores,
-        features=body.features,
-        context=body.context,
-    )
 
 
 ENDPOINTS: tuple[Endpoint, ...] = Api.endpoints()

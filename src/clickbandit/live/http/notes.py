@@ -1,4 +1,4 @@
-"""Answers, counted and logged at the end of a turn of the event loop, in which there may have been many."""
+"""Answers, counted at once and logged a little later, many together."""
 
 import asyncio
 import time
@@ -10,39 +10,44 @@ from clickbandit.live.http import log
 from clickbandit.live.http.metrics import Metrics
 from clickbandit.live.http.reading import Request
 
+PAUSE = 0.05
+"""Seconds until answers are logged, and their counts are where other workers read them."""
+
 
 class Notes:
-    """Those of this turn."""
+    """Those that are to be logged."""
 
     def __init__(self, metrics: Metrics, log_requests: bool, log_queries: bool) -> None:
         self._metrics = metrics
         self._log_requests = log_requests
         self._log_queries = log_queries
         self._added: list[tuple[Request, int, float]] = []
-        """A request, the status of its answer, and the seconds it took."""
+        """A request, the status of its answer, and when that was (`time.perf_counter`)."""
 
     def add(self, request: Request, status: int) -> None:
+        ended = time.perf_counter()
         if not self._added:
-            asyncio.get_running_loop().call_soon(self._write)
-        self._added.append((request, status, time.perf_counter() - request.started))
+            asyncio.get_running_loop().call_later(PAUSE, self.write)
+        self._added.append((request, status, ended))
+        path = request.route.endpoint.path if request.route else "none"
+        self._metrics.answered(path, status, ended - request.started)
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Those that there are."""
         added, self._added = self._added, []
-        now = datetime.now(UTC)
+        started = time.time() - time.perf_counter()
         lines = []
-        for request, status, seconds in added:
-            path = request.route.endpoint.path if request.route else "none"
-            self._metrics.answered(path, status, seconds)
+        for request, status, ended in added:
             if self._log_requests:
                 lines.append(
                     log.Answered(
-                        now,
+                        datetime.fromtimestamp(started + ended, UTC),
                         "info" if status < 500 else "error",
                         request.request_id.decode(),
                         request.method,
-                        path,
+                        request.route.endpoint.path if request.route else "none",
                         status,
-                        int(seconds * 1e6) / 1e6,
+                        int((ended - request.started) * 1e6) / 1e6,
                         request.owner or UNSET,
                         request.names[0] if self._log_queries and request.names else UNSET,
                     )

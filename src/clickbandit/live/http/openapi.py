@@ -41,7 +41,9 @@ def document(endpoints: Iterable[Endpoint], *, keys: bool) -> dict[str, Any]:
     endpoints = list(endpoints)
     kinds = [Problem, EventBody, ubi.UbiEvent]
     for endpoint in endpoints:
-        named = ("return", "parameters") if endpoint.decode else ("return", "parameters", "body")
+        named = (
+            ("return", "parameters") if endpoint.decode is read_events else ("return", "parameters", "body")
+        )
         kinds += [kind for name, kind in endpoint.takes.items() if name in named]
     _, components = msgspec.json.schema_components(
         dict.fromkeys(kind for kind in kinds if kind is not bytes), ref_template=_REFERENCE
@@ -102,7 +104,9 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
     }
     if "body" in takes:
         errors.update(_WITH_BODY)
-        optional = endpoint.decode is None and not components[takes["body"].__name__].get("required")
+        optional = endpoint.decode is not read_events and not components[takes["body"].__name__].get(
+            "required"
+        )
         operation["requestBody"] = {
             "required": not optional,
             "content": {

@@ -319,7 +319,11 @@ class Connection(asyncio.Protocol):
         close = self._closes(request)
         self._answer(request, response, close=close)
         if self._writable.is_set():
-            self._end(close)
+            if close or self._queue or self.transport.is_closing():
+                self._end(close)
+            else:
+                self.answering = False
+                self._set_deadline(IDLE_SECONDS)
         else:
             self._task = self._all.loop.create_task(self._end_when_read(close))
 

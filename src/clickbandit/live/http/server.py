@@ -125,7 +125,7 @@ class Server:
         while connections.answering and self._loop.time() < end:
             await asyncio.sleep(0.01)
         looking.cancel()
-        await self._service.api.close()
+        await self._service.close()
 
 
 async def _again_and_again(function: Callable[[], None]) -> None:

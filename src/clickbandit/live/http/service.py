@@ -97,12 +97,12 @@ class _Waiting:
 
     def set_result(self, result: Any) -> None:
         try:
-            response = self._service.answered(self._request, self._answer(result))
+            body = _encode(self._answer(result))
         except Exception as error:
             self.set_exception(error)
         else:
             self._waits = False
-            self._reply(self._request, response)
+            self._reply(self._request, self._service.answered_quickly(self._request, body))
 
     def set_exception(self, error: Exception) -> None:
         self._waits = False
@@ -245,20 +245,24 @@ class Service:
 
     def answered(self, request: Request, answer: Any) -> "Response":
         """What an endpoint gave, as it is sent."""
-        content_type = _JSON
         if isinstance(answer, Stream):
             self.metrics.opened(request.route.endpoint.path)
             headers = _headers(request.route.content_type, request.request_id)
             self._running -= 1
             # else proxies would keep messages until there are many
             return Response(200, headers + b"x-accel-buffering: no\r\n", answer)
-        if isinstance(answer, bytes):
-            content_type = getattr(answer, "content_type", request.route.content_type)
-        else:
-            answer = _encode(answer)
+        if not isinstance(answer, bytes):
+            return self.answered_quickly(request, _encode(answer))
         self._notes.add(request, 200)
         self._running -= 1
+        content_type = getattr(answer, "content_type", request.route.content_type)
         return Response(200, _headers(content_type, request.request_id), answer)
+
+    def answered_quickly(self, request: Request, body: bytes) -> "Response":
+        """JSON, as it is sent."""
+        self._notes.add(request, 200)
+        self._running -= 1
+        return Response(200, _headers(_JSON, request.request_id), body)
 
     def failed(self, request: Request, error: Exception) -> "Response":
         self._running -= 1
@@ -349,6 +353,11 @@ class Service:
                 self._keys = self._keys_file.reload() or self._keys
         except InputError as error:
             log.write("error", event="keys", message=f"the keys are as they were: {error}")
+
+    async def close(self) -> None:
+        """Called once, at the end."""
+        self._notes.write()
+        await self.api.close()
 
     def stop(self) -> None:
         """Say from now on that this is not ready."""

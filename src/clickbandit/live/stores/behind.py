@@ -5,16 +5,15 @@ query's rows of some seconds are one. After a crash they are read from the batch
 query is as of one transaction, for its row and its log are put together.
 """
 
-import json
-import struct
 import time
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Any
 from zlib import crc32
 
-from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, checksum
+from clickbandit.live.stores import batches
+from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, QueryRow, checksum
 from clickbandit.live.stores.database import Database, columns, insert
+from clickbandit.live.stores.sql_reader import QUERY
 
 MAX_BATCHES = 500
 MAX_SECONDS = 5.0
@@ -31,27 +30,34 @@ _SET = [
 ]
 _SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
 
-Row = tuple[Any, ...]
+_QUERY = f"{QUERY} from queries"
 _values = attrgetter(*QUERY_COLUMNS)
-_HEAD = struct.Struct("<I")
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Waiting:
     """What is to be put of one query."""
 
-    __slots__ = ("log", "row", "since", "started")
+    __slots__ = ("at", "number", "records", "row", "since", "started")
 
-    def __init__(self, since: int, started: float) -> None:
+    def __init__(self, since: int, started: float, row: QueryRow | None) -> None:
         self.since = since
         self.started = started
         """The first batch that has some of it, and when that was."""
-        self.row: Row | None = None
-        self.log: list[LogRow] = []
+        self.row = row
+        self.records = bytearray()
+        """Of its log, and the number and the time of the last one."""
+        self.number = self.at = 0
+
+    def add(self, entry: LogRow) -> None:
+        self.records += entry.records
+        self.number, self.at = entry.number, entry.at
 
 
 class Behind:
-    """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`."""
+    """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`.
+
+    Rows wait as they are: where a transaction changed some and is not committed, all is to be loaded anew.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -60,7 +66,7 @@ class Behind:
         self._number = 0
         """Of the last batch."""
         self._any_batch = False
-        self._rows: list[Row] = []
+        self._rows: list[QueryRow] = []
         self._log: list[LogRow] = []
         """What the transaction at hand adds."""
         self._put: list[int] = []
@@ -71,7 +77,7 @@ class Behind:
 
     def add(self, changes: Changes) -> None:
         """Write the rows of queries and logs, and all that waits if they are to be seen."""
-        self._rows, self._log = [_values(row) for row in changes.queries], changes.log
+        self._rows, self._log = changes.queries, changes.log
         if changes.visible:
             self.put_all()
         else:
@@ -81,7 +87,7 @@ class Behind:
 
     def put_all(self) -> None:
         """Put everything into the tables."""
-        touched = (row[0] for row in (*self._rows, *self._log))
+        touched = [*[row.id for row in self._rows], *[entry.query for entry in self._log]]
         self._put_queries([*self._waiting, *touched])
         if self._any_batch:
             self._database.run("delete from batches")
@@ -89,30 +95,39 @@ class Behind:
 
     def keep(self) -> None:
         """The transaction is committed."""
-        for query in self._put:
-            self._waiting.pop(query, None)
-        done, now = set(self._put), time.monotonic() if self._rows or self._log else 0.0
-        for row in self._rows:
-            if row[0] not in done:
-                self._of(row[0], now).row = row
-        for entry in self._log:
-            if entry.query not in done:
-                self._of(entry.query, now).log.append(entry)
+        waiting, done = self._waiting, set(self._put)
+        for query in done:
+            waiting.pop(query, None)
+        if self._rows or self._log:
+            number, now = self._number, time.monotonic()
+            for row in self._rows:
+                id = row.id
+                if id in waiting:
+                    waiting[id].row = row
+                elif id not in done:
+                    waiting[id] = _Waiting(number, now, row)
+            for entry in self._log:
+                if entry.query not in done:
+                    if entry.query not in waiting:
+                        waiting[entry.query] = _Waiting(number, now, None)
+                    waiting[entry.query].add(entry)
         self.drop()
 
     def drop(self) -> None:
         """It is not, or that is not known."""
         self._rows, self._log, self._put = [], [], []
 
-    def row(self, id: int) -> Row | None:
-        """The values of a query, if they wait."""
+    def row(self, id: int) -> QueryRow | None:
+        """A query, if it waits."""
         waiting = self._waiting.get(id)
         return None if waiting is None else waiting.row
 
     def log(self, query: int, after: int) -> list[LogRow]:
-        """Rows of a query's log that wait."""
+        """What waits of a query's log, as one row."""
         waiting = self._waiting.get(query)
-        return [] if waiting is None else [entry for entry in waiting.log if entry.number > after]
+        if waiting is None or waiting.number <= after:
+            return []
+        return [_row(query, waiting.number, bytes(waiting.records), waiting.at)]
 
     def load(self) -> int:
         """Read what waits from the batches; how many of these were not what was written."""
@@ -122,29 +137,27 @@ class Behind:
         self._number = max([self._number, *put.values(), *(number for number, _, _ in found)])
         self._any_batch = bool(found)
         last, damaged = self._number, 0
+        rows: dict[int, QueryRow] = {}
         for number, written, sum_ in found:
             if crc32(written) != sum_:
                 damaged += 1
                 continue
-            rows, log = _decode(written)
+            counted, log = batches.decode(written)
             self._number = number
-            self._rows = [row for row in rows if put.get(row[0], -1) < number]
             self._log = [entry for entry in log if put.get(entry.query, -1) < number]
+            counted = {id: counts for id, counts in counted.items() if put.get(id, -1) < number}
+            missing = counted.keys() - rows.keys()
+            rows |= {row[0]: QueryRow(*row) for row in self._database.find(_QUERY, "id", missing)}
+            self._rows = [batches.with_counts(rows[id], counts) for id, counts in counted.items()]
             self.keep()
         self._number = last
         return damaged
-
-    def _of(self, query: int, now: float) -> _Waiting:
-        waiting = self._waiting.get(query)
-        if waiting is None:
-            waiting = self._waiting[query] = _Waiting(self._number, now)
-        return waiting
 
     def _write_batch(self) -> None:
         if self._rows or self._log:
             self._number += 1
             self._any_batch = True
-            written = _encode(self._rows, self._log)
+            written = batches.encode(self._rows, self._log)
             self._database.run(_ADD, (self._number, written, crc32(written)))
 
     def _overdue(self) -> list[int]:
@@ -164,49 +177,27 @@ class Behind:
         return found
 
     def _put_queries(self, queries: Iterable[int]) -> None:
-        put = self._put = list(dict.fromkeys(queries))
-        wanted = dict.fromkeys(put)
-        rows = {row[0]: row for row in self._rows if row[0] in wanted}
-        logs: dict[int, list[LogRow]] = {}
+        wanted = dict.fromkeys(queries)
+        if not wanted:
+            return
+        self._put = list(wanted)
+        rows = {row.id: row for row in self._rows if row.id in wanted}
+        log: dict[int, list[LogRow]] = {}
         for entry in self._log:
             if entry.query in wanted:
-                logs.setdefault(entry.query, []).append(entry)
-        for query in put:
+                log.setdefault(entry.query, []).append(entry)
+        for query in wanted:
             waiting = self._waiting.get(query)
             if waiting is not None and waiting.row is not None:
                 rows.setdefault(query, waiting.row)
-            if waiting is not None and waiting.log:
-                logs[query] = [_merged([*waiting.log, *logs.get(query, ())])]
+            if waiting is not None and waiting.records:
+                added = log.get(query) or [LogRow(query, waiting.number, b"", waiting.at)]
+                records = b"".join([waiting.records, *[entry.records for entry in added]])
+                log[query] = [_row(query, added[-1].number, records, added[-1].at)]
         number = (self._number,)
-        self._database.run_many(_SET_QUERY, [row + number for row in rows.values()])
-        self._database.run_many(_ADD_LOG, [entry for entries in logs.values() for entry in entries])
+        self._database.run_many(_SET_QUERY, [_values(row) + number for row in rows.values()])
+        self._database.run_many(_ADD_LOG, [entry for entries in log.values() for entry in entries])
 
 
-def _encode(rows: list[Row], log: list[LogRow]) -> bytes:
-    """As JSON, with its length before it and the records of the log behind it."""
-    places = [(query, number, len(records), at, sum_) for query, number, records, at, sum_ in log]
-    head = _to_json((rows, places)).encode()
-    return b"".join([_HEAD.pack(len(head)), head, *[entry.records for entry in log]])
-
-
-def _decode(written: bytes) -> tuple[list[Row], list[LogRow]]:
-    """What was encoded.
-
-    >>> _decode(_encode([(1, "boots", None, 0.5)], [LogRow(1, 7, b"ab", 3, 9)]))
-    ([(1, 'boots', None, 0.5)], [LogRow(query=1, number=7, records=b'ab', at=3, checksum=9)])
-    """
-    (length,) = _HEAD.unpack_from(written)
-    at = _HEAD.size + length
-    rows, places = json.loads(written[_HEAD.size : at])
-    log = []
-    for query, number, size, when, sum_ in places:
-        log.append(LogRow(query, number, written[at : at + size], when, sum_))
-        at += size
-    return [tuple(row) for row in rows], log
-
-
-def _merged(entries: list[LogRow]) -> LogRow:
-    """Rows of one query's log that follow each other, as one."""
-    last = entries[-1]
-    records = b"".join([entry.records for entry in entries])
-    return last._replace(records=records, checksum=checksum(last.query, last.number, records))
+def _row(query: int, number: int, records: bytes, at: int) -> LogRow:
+    return LogRow(query, number, records, at, checksum(query, number, records))

@@ -15,7 +15,7 @@ from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 
 MAX_QUERIES = MAX_IMPRESSIONS = 2**25
 """Bytes that each may take, about."""
-_OVERHEAD = 1000
+_OVERHEAD = 1200
 """Bytes of a row besides its texts."""
 
 
@@ -32,7 +32,7 @@ class Rows:
         self._order: deque[tuple[str, int]] = deque()
         """Their ids and sizes in the order in which they were made; some may be gone."""
         self._queries_size = self._impressions_size = 0
-        self._lent = False
+        self.lent = False
         """Whether the transaction at hand was given some, and what it writes."""
         self._expected: Changes | None = None
 
@@ -44,12 +44,12 @@ class Rows:
         return self._find_queries("id", ids, self._by_id)
 
     def _find_queries(self, column: str, keys: Collection[Any], known: dict[Any, QueryRow]) -> list[QueryRow]:
-        self._lent = True
+        self.lent = True
         found = [known[key] for key in keys if key in known]
         if len(found) < len(keys):
             missing = [key for key in keys if key not in known]
             for row in self._database.find(f"{QUERY} from queries", column, missing):
-                found.append(QueryRow(*(self._behind.row(row[0]) or row)))
+                found.append(self._behind.row(row[0]) or QueryRow(*row))
                 self._put_query(found[-1])
         return found
 
@@ -65,7 +65,7 @@ class Rows:
 
     def impressions(self, ids: Collection[str]) -> list[ImpressionRow]:
         """Those of these ids that there are."""
-        self._lent = True
+        self.lent = True
         known = self._impressions
         found = [known[id] for id in ids if id in known]
         if len(found) < len(ids):
@@ -81,18 +81,20 @@ class Rows:
 
     def keep(self) -> None:
         """The transaction is committed."""
-        changes, self._expected, self._lent = self._expected, None, False
+        changes, self._expected, self.lent = self._expected, None, False
         if changes is None:
             return
+        queries = self._queries
         for query in changes.queries:
-            self._put_query(query)
+            if changes.visible or queries.get(query.name) is not query:
+                self._put_query(query)
         for impression in changes.impressions:
             id, learning = impression.id, impression.learning
             size = (
                 _OVERHEAD
                 + len(impression.items)
                 + len(impression.propensities or b"")
-                + 2 * len(learning or b"")
+                + 3 * len(learning or b"")
             )
             self._impressions[id] = impression
             self._order.append((id, size))
@@ -120,11 +122,11 @@ class Rows:
 
     def drop(self) -> None:
         """The transaction is not committed, or that is not known."""
-        if self._lent or self._expected is not None:
+        if self.lent or self._expected is not None:
             self.clear()
 
     def clear(self) -> None:
-        self._expected, self._lent = None, False
+        self._expected, self.lent = None, False
         for known in (self._queries, self._by_id, self._sizes, self._impressions, self._order):
             known.clear()
         self._queries_size = self._impressions_size = 0

@@ -23,7 +23,7 @@ from zlib import crc32
 from clickbandit.live.values import Outcome, Source
 
 if TYPE_CHECKING:
-    from clickbandit.live.learning import Learning
+    from clickbandit.live.own_lists import Made
     from clickbandit.live.stores.reading import Decision, Reader
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
@@ -112,7 +112,7 @@ class ImpressionRow:
     rewards: str | None = None
     """By position as JSON: what other events than clicks earned; once it is settled, what all did. None for nothing."""
     names: "Sequence[str] | None" = field(default=None, compare=False, repr=False)
-    made: "Learning | None" = field(default=None, compare=False, repr=False)
+    made: "Made | None" = field(default=None, compare=False, repr=False)
     """Its items and what the learner needs, where these have been read already: no store keeps them."""
 
 
@@ -245,7 +245,8 @@ class Changes:
     """What queries teach others, in the place of what they did."""
     visible: bool = True
     """Whether readers see the queries and the log as soon as this is committed, with all that was committed before;
-    else the store may have them see it later, but `snapshot`, `lock` and `log` never."""
+    else the store may have them see it later, but `snapshot`, `lock` and `log` never, and of queries only what is
+    counted has changed (`updated` and what follows it)."""
 
     def __bool__(self) -> bool:
         return bool(

@@ -36,10 +36,13 @@ _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 _SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 _TOUCHED = {
-    False: ("outcome", "clicks"),
-    True: ("outcome", "clicks", "expires", "learning", "reward", "rewards"),
+    earns: (", ".join(f"{name} = ?" for name in names), attrgetter(*names, "id"))
+    for earns, names in (
+        (False, ("outcome", "clicks")),
+        (True, ("outcome", "clicks", "expires", "learning", "reward", "rewards")),
+    )
 }
-"""The columns of an impression that changed, by whether it may earn more than clicks."""
+"""The columns of an impression that changed, and their values, by whether it may earn more than clicks."""
 _ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
 _ADD_EVENT = insert("events", EventRow._fields)
 _ADD_LOG = insert("log", LogRow._fields)
@@ -114,7 +117,7 @@ class SqlStore(ABC):
         if settled and self.database.next_mark:
             self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
-            (_ADD_IMPRESSION, [_impression_values(row) for row in changes.impressions]),
+            (_ADD_IMPRESSION, list(map(_impression_values, changes.impressions))),
             *self._set(changes.touched),
             (_ADD_EVENT, changes.events),
             (_ADD_SNAPSHOT, changes.snapshots),
@@ -144,20 +147,14 @@ class SqlStore(ABC):
 
     def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
         """The statements that change impressions: few columns of most."""
-        for earns, names in _TOUCHED.items():
-            values = attrgetter(*names, "id")
-            for settled in (False, True):
-                rows = [
-                    values(i)
-                    for i in touched
-                    if (i.reward is not None or i.rewards is not None) == earns
-                    and (i.outcome == SETTLED) == settled
-                ]
-                mark = self.database.set_mark if settled else ""
-                yield (
-                    f"update impressions set {', '.join(f'{n} = ?' for n in names)} {mark} where id = ?",
-                    rows,
-                )
+        kinds: dict[tuple[bool, bool], list[ImpressionRow]] = {}
+        for one in touched:
+            earns = one.reward is not None or one.rewards is not None
+            kinds.setdefault((earns, one.outcome == SETTLED), []).append(one)
+        for (earns, settled), rows in kinds.items():
+            names, values = _TOUCHED[earns]
+            mark = self.database.set_mark if settled else ""
+            yield f"update impressions set {names} {mark} where id = ?", list(map(values, rows))
 
     def _forget_before(self, query: int, number: int) -> int:
         """Delete all that a snapshot replaces, and say how many rows that were."""

@@ -1,0 +1,34 @@
+"""Others may join a batch before it begins: a commit costs as much however many are in it."""
+
+import time
+from collections.abc import Sized
+
+_FIRST = 0.002
+_MORE = 0.001
+_MOST = 0.005
+"""Seconds after a batch that the next one waits: at least, then again and again while others come, and in all."""
+
+
+class Gathering:
+    """Waits for as many as were answered last, for these may ask again at once."""
+
+    def __init__(self, queue: Sized) -> None:
+        self._queue = queue
+        self._expected = 0
+        self._since = 0.0
+
+    def answered(self, n: int) -> None:
+        """A batch of so many is done. Whoever is alone waits for nobody."""
+        self._expected = n if n > 1 else 0
+        self._since = time.monotonic()
+
+    def wait(self) -> None:
+        """Until they are there, or no more come, or it takes too long."""
+        if not self._expected:
+            return
+        before, until = -1, self._since + _FIRST
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(left)
+            n = len(self._queue)
+            if before < n < self._expected:
+                before, until = n, min(until + _MORE, self._since + _MOST)
