@@ -10,6 +10,21 @@ from numba.core.untyped_passes import ReconstructSSA
 from clickbandit.compiling.linked import LinkedLowering
 from clickbandit.compiling.unsigned_index import IndexFromStart
 
+_NEEDLESS = {
+    "WithLifting",
+    "InlineClosureLikes",
+    "RewriteDynamicRaises",
+    "MakeFunctionToJitFunction",
+    "InlineInlinables",
+    "FindLiterallyCalls",
+    "LiteralUnroll",
+    "LiteralPropagationSubPipelinePass",
+    "InlineOverloads",
+    "NopythonRewrites",
+    "DumpParforDiagnostics",
+}
+"""Passes for what kernels do not have, such as closures and expressions of whole arrays."""
+
 
 class Compiler(CompilerBase):
     """With indices that count from the start, and code that is only linked into what calls it."""
@@ -18,7 +33,9 @@ class Compiler(CompilerBase):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(IndexFromStart, ReconstructSSA)
         passes.passes = [
-            (LinkedLowering, why) if step is NativeLowering else (step, why) for step, why in passes.passes
+            (LinkedLowering, why) if step is NativeLowering else (step, why)
+            for step, why in passes.passes
+            if step.__name__ not in _NEEDLESS
         ]
         passes.finalize()
         return [passes]

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numba
@@ -38,12 +38,15 @@ def _probe() -> bool:
         from clickbandit.compiling.compiler import Compiler
         from clickbandit.compiling.machine_code import rebuild, reduce
 
-        def third(values: FloatArray, i: int) -> float:
-            return float(values[i + 1])
+        class Given(NamedTuple):
+            values: FloatArray
+
+        def third(given: Given, i: int) -> float:
+            return float(given.values[i + 1])
 
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
-        outer = numba.njit(**options)(lambda values, i: inner(values, i))
+        outer = numba.njit(**options)(lambda values, i: inner(Given(values), i))
         right = bool(outer(np.array([1.0, 2.0, 3.0]), 1) == 3.0)
         (compiled,) = outer.overloads.values()
         return right and rebuild(outer.targetctx, reduce(compiled)).signature == compiled.signature

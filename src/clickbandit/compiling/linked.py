@@ -10,6 +10,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
+from clickbandit.compiling.by_reference import KernelLower, by_reference
+
 
 class LinkedLibrary(JITCodeLibrary):
     """A function's code, for linking alone."""
@@ -39,7 +41,14 @@ class LinkedLowering(NativeLowering):
 
     _name = "linked_lowering"
 
+    @property
+    def lowering_class(self) -> Any:
+        return KernelLower
+
     def run_pass(self, state: Any) -> bool:
         state.library = LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        return bool(super().run_pass(state))
+        done = bool(super().run_pass(state))
+        described = state["cr"].fndesc
+        described.argtypes = by_reference(described.argtypes)  # as callers are to hand them over
+        return done

@@ -10,7 +10,8 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Literal
 
 from clickbandit.errors import InputError
@@ -64,15 +65,11 @@ class LogDatabase:
         for name, frame in frames.items():
             self.connection.register(name, frame)
         try:
-            return self.connection.execute(sql, parameters or None).fetchall()
+            return self._wait_for(lambda: self.connection.execute(sql, parameters or None).fetchall())
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"the memory limit of {self.memory_limit} is too small for this log: allow more memory"
             ) from error
-        except RuntimeError as error:  # DuckDB's own errors are no RuntimeErrors
-            if str(error) != "Query interrupted":
-                raise
-            raise KeyboardInterrupt from error
         finally:
             for name in frames:
                 self.connection.unregister(name)
@@ -84,7 +81,19 @@ class LogDatabase:
 
     def arrays(self, sql: str) -> dict[str, Any]:
         """The columns of a statement as NumPy arrays."""
-        return dict(self.connection.execute(sql).fetchnumpy())
+        return dict(self._wait_for(lambda: self.connection.execute(sql).fetchnumpy()))
+
+    def _wait_for(self, statement: Callable[[], Any]) -> Any:
+        """What comes of a statement, in a thread of its own: DuckDB looks for Ctrl-C seldom, and in some never."""
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(statement)
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                while not running.done():
+                    self.connection.interrupt()
+                    wait([running], timeout=0.01)
+                raise
 
 
 class Tally:
