@@ -19,7 +19,6 @@ _NEEDLESS = {
     "FindLiterallyCalls",
     "LiteralUnroll",
     "LiteralPropagationSubPipelinePass",
-    "InlineOverloads",
     "NopythonRewrites",
     "DumpParforDiagnostics",
 }
