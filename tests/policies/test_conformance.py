@@ -45,7 +45,8 @@ def test_policy_keeps_the_contract_with_other_settings(policy):
 
 def test_on_a_given_model():
     check_policy(parse_policy("batchrank"), CascadeModel(attraction=[0.5, 0.4, 0.1]), 2)
-    check_policy(parse_policy("dcm-kl-ucb:termination=0.1/0.9"), CascadeModel(attraction=[0.5, 0.4, 0.1]), 2)
+    users = Recorded(CascadeModel(attraction=[0.5, 0.4, 0.1]))  # whose machine code others have too
+    check_policy(parse_policy("dcm-kl-ucb:termination=0.1/0.9"), users, 2)
 
 
 State = namedtuple("State", ["count"])

@@ -65,7 +65,7 @@ class LogDatabase:
         for name, frame in frames.items():
             self.connection.register(name, frame)
         try:
-            return self._wait_for(lambda: self.connection.execute(sql, parameters or None).fetchall())
+            return list(self._wait_for(lambda: self.connection.execute(sql, parameters or None).fetchall()))
         except duckdb.OutOfMemoryException as error:
             raise InputError(
                 f"the memory limit of {self.memory_limit} is too small for this log: allow more memory"
