@@ -143,7 +143,10 @@ class KernelLower(Lower):
 @cache
 def _offset(context: Any, kind: Any, index: int) -> int:
     """How many bytes into a tuple an item is."""
-    whole, layout = context.get_value_type(kind), context.target_data
-    if isinstance(whole, ir.ArrayType):
-        return int(index * whole.element.get_abi_size(layout))
-    return int(whole.get_element_offset(layout, index))
+    offset = 0
+    for number, item in enumerate(kind.types[: index + 1]):
+        value = context.get_value_type(item)
+        offset = -(-offset // (alignment := context.get_abi_alignment(value))) * alignment
+        if number < index:
+            offset += context.get_abi_sizeof(value)
+    return offset
