@@ -16,9 +16,6 @@ _NEEDLESS = {
     "RewriteDynamicRaises",
     "MakeFunctionToJitFunction",
     "InlineInlinables",
-    "FindLiterallyCalls",
-    "LiteralUnroll",
-    "LiteralPropagationSubPipelinePass",
     "NopythonRewrites",
     "DumpParforDiagnostics",
 }
