@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from clickbandit.compiling import by_reference
+from clickbandit.compiling import kernel as compiling_kernel
 from clickbandit.compiling.by_reference import ByReference
 from clickbandit.compiling.kernel import (
     FloatArray,
@@ -121,3 +123,12 @@ def test_tuples_that_kernels_make(mixed: Mixed) -> None:
     compiled, plain = copy(mixed), copy(mixed)
     assert callable_kernel(of_made)(compiled, 2) == interpreted(of_made)(plain, 2)
     assert np.array_equal(compiled.pair.second, plain.pair.second)
+
+
+def test_a_numba_that_lays_tuples_out_otherwise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compiling_kernel._probe()
+    offset, other = by_reference._offset, {1: 2, 2: 1}
+    monkeypatch.setattr(
+        by_reference, "_offset", lambda context, kind, i: offset(context, kind, other.get(i, i))
+    )
+    assert not compiling_kernel._probe()

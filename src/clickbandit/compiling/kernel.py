@@ -39,15 +39,17 @@ def _probe() -> bool:
         from clickbandit.compiling.machine_code import rebuild, reduce
 
         class Given(NamedTuple):
+            flag: bool
+            others: FloatArray
             values: FloatArray
 
         def third(given: Given, i: int) -> float:
-            return float(given.values[i + 1])
+            return float(given.values[i + 1] if given.flag else given.others[i])
 
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
-        outer = numba.njit(**options)(lambda values, i: inner(Given(values), i))
-        right = bool(outer(np.array([1.0, 2.0, 3.0]), 1) == 3.0)
+        outer = numba.njit(**options)(lambda others, values, i: inner(Given(True, others, values), i))
+        right = bool(outer(np.zeros(3), np.array([1.0, 2.0, 3.0]), 1) == 3.0)
         (compiled,) = outer.overloads.values()
         return right and rebuild(outer.targetctx, reduce(compiled)).signature == compiled.signature
     except Exception:  # whatever another version of numba does
@@ -62,7 +64,7 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return _PLAIN, {}, {}
-    if not remembered(f"probed-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
+    if not remembered(f"tuples-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
         warnings.warn(
             f"numba {numba.__version__} does not take the options that make kernels fast: they run several times "
             "slower, with the same results; install a version that clickbandit was tested with",
