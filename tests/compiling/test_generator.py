@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numba.extending import overload
 
 from clickbandit.compiling import generator
 from clickbandit.compiling.generator import addresses, generator_at, give_back, take
-from clickbandit.compiling.kernel import counted_entry_point, is_compiled
+from clickbandit.compiling.kernel import counted_entry_point, entry_point, is_compiled
 
 
 @counted_entry_point
@@ -81,6 +82,24 @@ def test_inline_draws_are_the_generators():
         assert draw_inline(rng) == pytest.approx(draw_plainly(same), rel=1e-12)
         assert rng.random() == same.random()
     assert str(rng.bit_generator.state) == str(same.bit_generator.state)
+
+
+@needs_compiler
+def test_copies_are_tried_while_a_kernel_is_compiled(monkeypatch, tmp_path):
+    """With an empty cache that is when it is first asked, and what a kernel cannot have cannot be tried there."""
+    monkeypatch.setenv("CLICKBANDIT_CACHE", str(tmp_path))
+    answers = []
+
+    def ask():
+        raise NotImplementedError
+
+    @overload(ask)
+    def asked():
+        answers.append(generator._probe_copy())
+        return lambda: None
+
+    entry_point(lambda: ask())()
+    assert answers == [True]
 
 
 @needs_compiler

@@ -5,7 +5,6 @@ takes the tuple apart and puts it together again at every call. That took most o
 change, so an address says the same; and an item is read from there, without the rest of the tuple.
 """
 
-from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -140,13 +139,17 @@ class KernelLower(Lower):
         return self.context.cast(self.builder, self._items[id(address), index], item, wanted)
 
 
-@cache
+_layouts: dict[Any, tuple[int, int]] = {}
+"""Bytes of a type and what they are aligned to: LLVM takes its time to say."""
+
+
 def _offset(context: Any, kind: Any, index: int) -> int:
     """How many bytes into a tuple an item is."""
     offset = 0
     for number, item in enumerate(kind.types[: index + 1]):
-        value = context.get_value_type(item)
-        offset = -(-offset // (alignment := context.get_abi_alignment(value))) * alignment
-        if number < index:
-            offset += context.get_abi_sizeof(value)
+        if item not in _layouts:
+            value = context.get_value_type(item)
+            _layouts[item] = context.get_abi_sizeof(value), context.get_abi_alignment(value)
+        size, alignment = _layouts[item]
+        offset = -(-offset // alignment) * alignment + size * (number < index)
     return offset

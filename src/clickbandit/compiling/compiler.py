@@ -4,9 +4,10 @@ need Python's objects."""
 from typing import Any
 
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.untyped_passes import ReconstructSSA
 
+from clickbandit.compiling.inference import RememberingInference
 from clickbandit.compiling.linked import LinkedLowering
 from clickbandit.compiling.unsigned_index import IndexFromStart
 
@@ -21,6 +22,8 @@ _NEEDLESS = {
 }
 """Passes for what kernels do not have, such as closures and expressions of whole arrays."""
 
+_OURS = {NopythonTypeInference: RememberingInference, NativeLowering: LinkedLowering}
+
 
 class Compiler(CompilerBase):
     """With indices that count from the start, and code that is only linked into what calls it."""
@@ -29,9 +32,7 @@ class Compiler(CompilerBase):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(IndexFromStart, ReconstructSSA)
         passes.passes = [
-            (LinkedLowering, why) if step is NativeLowering else (step, why)
-            for step, why in passes.passes
-            if step.__name__ not in _NEEDLESS
+            (_OURS.get(step, step), why) for step, why in passes.passes if step.__name__ not in _NEEDLESS
         ]
         passes.finalize()
         return [passes]

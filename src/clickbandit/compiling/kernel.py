@@ -5,6 +5,7 @@ argument, uses `math` rather than NumPy for scalars, and draws an index as `int(
 gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
 """
 
+import gc
 import os
 import warnings
 from collections.abc import Callable
@@ -116,7 +117,7 @@ def slow_path(function: Function) -> Function:
 def entry_point(function: Function) -> Function:
     """Compile a function that Python calls: its machine code is kept, unless it has no file, and runs without the GIL,
     so that runs share the machine's cores."""
-    return cast(Function, _keep(numba.njit(**_OPTIONS, nogil=True)(function)))
+    return cast(Function, _for_python(function, _OPTIONS))
 
 
 def counted_entry_point(function: Function) -> Function:
@@ -125,11 +126,29 @@ def counted_entry_point(function: Function) -> Function:
     It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
     """
     options = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
-    return cast(Function, _keep(numba.njit(**options, nogil=True)(function)))
+    return cast(Function, _for_python(function, options))
 
 
-def _keep(compiled: Any) -> Any:
-    if is_compiled(compiled) and os.path.exists(compiled.py_func.__code__.co_filename):
+class _EntryPoint(CPUDispatcher):
+    """Compiled without collecting garbage: the compiler makes millions of objects that all stay until it is done, and
+    to look through them again and again took a tenth of its time."""
+
+    def compile(self, signature: Any) -> Any:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(signature)
+        finally:
+            if collects:
+                gc.enable()
+
+
+def _for_python(function: Any, options: dict[str, Any]) -> Any:
+    compiled = numba.njit(**options, nogil=True)(function)
+    if not is_compiled(compiled):
+        return compiled
+    compiled.__class__ = _EntryPoint
+    if os.path.exists(compiled.py_func.__code__.co_filename):
         if _OWN_OPTIONS:
             from clickbandit.compiling.machine_code import MachineCode
 
