@@ -80,9 +80,9 @@ def kill_workers(store: str, times: int, seed: int) -> Outcome:
 
 def pause_workers(store: str, times: int, seed: int) -> Outcome:
     def pause(worker: Worker, chance: random.Random) -> None:
-        worker.process.send_signal(signal.SIGSTOP)
+        os.kill(worker.process.pid, signal.SIGSTOP)
         time.sleep(chance.uniform(0, _PAUSE))
-        worker.process.send_signal(signal.SIGCONT)
+        os.kill(worker.process.pid, signal.SIGCONT)
 
     with new_store(store) as url:
         workers = 1 if store == "sqlite" else 2

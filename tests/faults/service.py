@@ -15,7 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.live import kill
-from tests.live.kill import EXPIRING, POSITIONS, WINDOW, Client, Worker
+from tests.live.kill import Worker
+from tests.live.kill_client import Client
+from tests.live.kill_serve import EXPIRING, POSITIONS, WINDOW
 
 COUNTING = f"{Path(kill.__file__).with_name('counting.py')}:Counting"
 _STATUSES = {404: "Unknown", 409: "Conflict", 503: "StoreError"}

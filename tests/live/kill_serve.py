@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 import logging
-import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
+
+from clickbandit.live import AsyncRanker, shared, transaction
 
 EXPIRING = "query 4"
 """Its impressions are left to the window."""
@@ -15,10 +17,8 @@ WINDOW = 2.0
 POSITIONS = 3
 
 
-def serve(store: str, path: str) -> None:
+def serve(store: str, path: str, ready: Connection) -> None:
     """Answer requests, a JSON list [method, arguments] a line, until killed."""
-    from clickbandit.live import AsyncRanker, shared, transaction
-
     # queries teach each other soon, and what one process learned is asked for by the others all the time
     shared.MIN_LESSONS, shared.REFRESH, transaction._SNAPSHOT_RECORDS = 1, 100, 24
     logging.getLogger("clickbandit.live").setLevel(logging.CRITICAL)  # it is meant to fail
@@ -44,11 +44,7 @@ def serve(store: str, path: str) -> None:
             writer.close()
 
         await asyncio.start_unix_server(answer, path)
-        print("ready", flush=True)
+        ready.send("ready")
         await asyncio.Event().wait()
 
     asyncio.run(main())
-
-
-if __name__ == "__main__":
-    serve(*sys.argv[1:])

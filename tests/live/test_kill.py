@@ -1,16 +1,14 @@
 """kill -9 at any moment: nothing that was acknowledged is lost, nothing counts twice. See `kill.py`."""
 
-import importlib.util
 from pathlib import Path
+
+from tests.live import kill
 
 from clickbandit.live import Ranker, shared
 from clickbandit.priors import usual_attraction
 
 
 def test_a_few_kills(url, monkeypatch):
-    spec = importlib.util.spec_from_file_location("kill", Path(__file__).with_name("kill.py"))
-    kill = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(kill)
     said = []
 
     def unhurried(*given):
