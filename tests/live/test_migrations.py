@@ -149,7 +149,7 @@ def test_a_later_version_is_refused(url, sql):
     open_store(url).close()
     later = f"update meta set version = {migrations.VERSION + 1}"
     if url.startswith("sqlite"):
-        with sqlite3.connect(url.removeprefix("sqlite:///")) as file:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file, file:
             file.execute(later)
     else:
         with psycopg.connect(url) as database:
@@ -162,7 +162,7 @@ def test_a_later_version_is_refused(url, sql):
 
 
 def test_a_version_from_before_any_release_is_refused(copy):
-    with sqlite3.connect(copy) as file:
+    with closing(sqlite3.connect(copy)) as file, file:
         file.execute("update meta set version = 1")
     with pytest.raises(InputError, match="version 2 or later, found 1"):
         open_store(f"sqlite:///{copy}")

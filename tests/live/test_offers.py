@@ -4,6 +4,7 @@ import itertools
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
@@ -77,5 +78,5 @@ def test_nobody_waits_for_pruning(folder, clock, caplog, monkeypatch):
         assert time.monotonic() - started < 2
         gate.set()
         until(lambda: ranker.rank("shoes", ITEMS).source == "policy")
-    with sqlite3.connect(folder / "clicks.db") as file:
+    with closing(sqlite3.connect(folder / "clicks.db")) as file, file:
         assert file.execute("select count(*) from impressions").fetchone() == (1,)

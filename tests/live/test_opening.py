@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_store_must_be_known():
 
 @only_sqlite
 def test_a_file_of_something_else_is_refused(open_ranker, folder):
-    with sqlite3.connect(folder / "clicks.db") as connection:
+    with closing(sqlite3.connect(folder / "clicks.db")) as connection, connection:
         connection.execute("create table recipes (name text)")
     with pytest.raises(InputError, match="found other tables"):
         open_ranker()

@@ -74,7 +74,8 @@ def check_store(store: Store, *, reopen: Callable[[], Store] | None = None) -> N
     store.commit()
     check_ranker(store, sum(row.clicks for row in filled.queries))
     if reopen is not None:
-        _check_reopened(reopen(), filled)
+        with closing(reopen()) as store:
+            _check_reopened(store, filled)
 
 
 def _check_contract(store: Store, reader: Reader) -> _Filled:
@@ -386,4 +387,3 @@ def _check_reopened(store: Store, filled: _Filled) -> None:
     expect(counts, (VISITS,) * 4, "what a ranker counted, after the store was opened again")
     expect(sum(1 for entry in store.log(row.id, 0) for _ in entry.records) > VISITS, True, "its log")
     store.rollback()
-    store.close()

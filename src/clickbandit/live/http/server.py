@@ -51,7 +51,12 @@ def make_service(settings: ServiceSettings, peers: Peers | None = None) -> Servi
             f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
             "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
         )
-    ranker = AsyncRanker(open_when_there(settings.store), **settings.for_ranker())
+    store = open_when_there(settings.store)
+    try:
+        ranker = AsyncRanker(store, **settings.for_ranker())
+    except InputError:
+        store.close()
+        raise
     service = Service(
         ranker,
         keys=keys,
