@@ -1,7 +1,7 @@
 """Everything that can go wrong, again and again, and what came of it.
 
     python -m tests.faults                       # minutes
-    python -m tests.faults --full                # three hours or so: at least 1,000 kills on each store
+    python -m tests.faults --full                # two or three hours: at least 1,000 kills on each store
     python -m tests.faults --full --hours 1      # as far as that goes; the same command goes on from there
     python -m tests.faults --only kill --kills 200 --write docs/reliability.md
 
