@@ -1,14 +1,12 @@
 """What is remembered of numba's rules is what numba would find anew; and the collector of garbage goes on after."""
 
 import gc
-import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numba
-import numpy as np
 import pytest
 from numba.extending import overload
 
@@ -31,15 +29,21 @@ def test_each_type_has_its_own_rule() -> None:
         assert (half(x), type(half(x))) == (x * 3 // 2, type(x * 3 // 2))
 
 
-def test_rules_that_come_later_are_found() -> None:
-    array = np.array([1.0, 2.0])
-    assert compiled(lambda values, i: values[i])(array, 1) == 2
+def test_a_function_that_gets_further_rules_is_another_one() -> None:
+    def number(x):
+        raise NotImplementedError
 
-    @overload(operator.getitem)
-    def item(value, index):
-        return (lambda value, index: 7) if value == numba.types.complex64 else None
+    @overload(number)
+    def of_integer(x):
+        return (lambda x: 1) if isinstance(x, numba.types.Integer) else None
 
-    assert compiled(lambda values, i, z: values[i] + z[i])(array, 0, np.complex64(0)) == 8
+    assert compiled(lambda x: number(1) + x)(10) == 11
+
+    @overload(number)
+    def of_float(x):
+        return (lambda x: 2) if isinstance(x, numba.types.Float) else None
+
+    assert compiled(lambda x: number(1) + number(x))(0.5) == 3
 
 
 def test_what_no_rule_is_for_is_said_each_time() -> None:

@@ -66,21 +66,6 @@ class Worker:
         self.process.join()
 
 
-class Report(NamedTuple):
-    """What came of a run in which nothing was lost."""
-
-    impressions: int
-    fallbacks: int
-    replies: int
-    unanswered: int
-    slowest: float
-    """Seconds that a list took which was answered at the first attempt."""
-    learned: int
-    """Impressions that were settled and learned from, some of them between any two disturbances."""
-    recovery: float
-    """Seconds from the end of a disturbance to the next impression that was learned from, at most."""
-
-
 # --- the checker --------------------------------------------------------------------------------------------
 
 
@@ -166,6 +151,21 @@ def check(clients: list[Client]) -> None:
 def kill(worker: Worker, chance: random.Random) -> None:
     worker.kill()
     worker.start()
+
+
+class Report(NamedTuple):
+    """What came of a run in which nothing was lost."""
+
+    impressions: int
+    fallbacks: int
+    replies: int
+    unanswered: int
+    slowest: float
+    """Seconds that a list took which was answered at the first attempt."""
+    learned: int
+    """Impressions that were settled and learned from, some of them between any two disturbances."""
+    recovery: float
+    """Seconds from the end of a disturbance to the next impression that was learned from, at most."""
 
 
 def report(clients: list[Client], recovery: float) -> Report:

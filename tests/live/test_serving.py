@@ -17,10 +17,12 @@ from pathlib import Path
 import pytest
 
 from clickbandit import InputError
-from clickbandit.live import Ranker
+from clickbandit.live import Ranker, StoreError
+from clickbandit.live.http import server
 from clickbandit.live.http.auth import Keys, Rates, read_keys
 from clickbandit.live.http.server import serve
 from clickbandit.live.settings import ServiceSettings
+from clickbandit.live.stores.late import open_when_there
 from live.conftest import new_schema
 from live.serving import until
 
@@ -108,6 +110,19 @@ def test_a_port_that_is_taken(tmp_path):
 )
 def test_wrong_options(tmp_path, option, says):
     assert says in refusal(tmp_path, **option)
+
+
+def test_who_refuses_to_start_closes_the_store(tmp_path, monkeypatch):
+    opened = []
+
+    def open_(url):
+        opened.append(open_when_there(url))
+        return opened[0]
+
+    monkeypatch.setattr(server, "open_when_there", open_)
+    assert "did you mean" in refusal(tmp_path, policy="batchrak")
+    with pytest.raises(StoreError, match="closed database"):
+        opened[0].policies()
 
 
 # --- keys ---------------------------------------------------------------------------------------------------

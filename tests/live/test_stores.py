@@ -123,6 +123,19 @@ def test_a_store_that_breaks_the_contract_is_found_out(kind, says, folder):
         check_store(kind(path), reopen=lambda: SqliteStore(path))
 
 
+def test_what_is_opened_again_is_closed_whatever_is_found(folder):
+    opened = []
+
+    def reopen():
+        opened.append(SqliteStore(folder / "broken.db"))
+        return opened[0]
+
+    with pytest.raises(AssertionError, match="the impressions"):
+        check_store(ForgetsOnClosing(folder / "broken.db"), reopen=reopen)
+    with pytest.raises(StoreError, match="closed database"):
+        opened[0].policies()
+
+
 def test_a_failure_is_a_store_error(folder):
     store = SqliteStore(folder / "clicks.db")
     store.begin()
