@@ -14,6 +14,7 @@ import pytest
 from clickbandit.errors import InputError
 from clickbandit.live import AsyncRanker, algorithm
 from clickbandit.live.demo import run_demo
+from clickbandit.live.http import stream
 from clickbandit.live.http.auth import Keys
 from live.conftest import specialise_plainly
 from live.serving import serve
@@ -82,6 +83,7 @@ def window(chromium):
 @pytest.fixture
 def ranker(folder, monkeypatch):
     monkeypatch.setattr(algorithm, "specialise", specialise_plainly)
+    monkeypatch.setattr(stream, "_EVERY", 0.1)  # nobody looks for so long here
 
     def make(**settings):
         return AsyncRanker(

@@ -24,7 +24,8 @@ def messages(response, n):
 
 
 @only_sqlite
-def test_a_stream_says_what_changes(url):
+def test_a_stream_says_what_changes(url, monkeypatch):
+    monkeypatch.setattr(stream, "_EVERY", 0.1)
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(serve(AsyncRanker(url, policy="random", positions=3)))
 
@@ -63,6 +64,7 @@ def test_a_stream_says_what_changes(url):
 @only_sqlite
 def test_all_who_look_at_the_same_cost_one(url, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 5)
+    monkeypatch.setattr(stream, "_EVERY", 0.3)
     looks = 0
     stats = AsyncRanker.stats
 

@@ -52,6 +52,7 @@ class LogDatabase:
         spill = tempfile.mkdtemp(prefix="clickbandit-")
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         self.memory_limit = memory_limit
+        self._thread = ThreadPoolExecutor(1)
         self.connection = duckdb.connect(
             config={
                 "memory_limit": f"{max(n_bytes - _OVERHEAD, n_bytes // 3)}B",
@@ -84,16 +85,15 @@ class LogDatabase:
         return dict(self._wait_for(lambda: self.connection.execute(sql).fetchnumpy()))
 
     def _wait_for(self, statement: Callable[[], Any]) -> Any:
-        """What comes of a statement, in a thread of its own: DuckDB looks for Ctrl-C seldom, and in some never."""
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(statement)
-            try:
-                return running.result()
-            except KeyboardInterrupt:
-                while not running.done():
-                    self.connection.interrupt()
-                    wait([running], timeout=0.01)
-                raise
+        """What comes of a statement, in another thread: DuckDB looks for Ctrl-C seldom, and in some never."""
+        running = self._thread.submit(statement)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            while not running.done():
+                self.connection.interrupt()
+                wait([running], timeout=0.01)
+            raise
 
 
 class Tally:
