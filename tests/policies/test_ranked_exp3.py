@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from clickbandit import PositionBasedModel, RankedExp3
 from clickbandit.compiling.kernel import interpreted
 from clickbandit.policies import ranked_exp3
-from clickbandit.policies.ranked_exp3 import SMALL
+from clickbandit.policies.ranked_exp3 import MAX_SERIES_CHANGE
 from clickbandit.simulation.run import Problem, Run
 
 
-@given(st.floats(-SMALL, SMALL))
+@given(st.floats(-MAX_SERIES_CHANGE, MAX_SERIES_CHANGE))
 def test_a_weight_grows_by_the_exponential_to_the_last_bit(x: float) -> None:
     assert 1 + interpreted(ranked_exp3.growth)(x) == pytest.approx(math.exp(x), rel=3e-16, abs=0)
 

@@ -30,7 +30,7 @@ MAX_MISSES = 8
 """It doubles, too, where the list was another one more often than this since the last leap: it lives for few steps."""
 MIN_LENGTH = 32
 """A leap takes as long as so many steps."""
-MANY = 64
+MAX_CHEAP_OUTCOMES = 64
 """The law of more click vectors than this is found only where a leap will pay for it."""
 TRIAL = 64
 """Over how many steps it is looked how fast indices could move."""
@@ -171,7 +171,7 @@ def choose_length(state: Any, params: Any, slots: Slots, always: bool, scratch: 
     """
     now = budget(state, 1)
     if scratch.n_outcomes[0] == 0:
-        if 1 << len(scratch.shown) > MANY and not is_worth_a_law(state, now, slots, scratch):
+        if 1 << len(scratch.shown) > MAX_CHEAP_OUTCOMES and not is_worth_a_law(state, now, slots, scratch):
             return 0
         find_law(state, params, slots, scratch)
         measure_pace(state, now, scratch)

@@ -14,7 +14,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
 TIE = 1e-12
 """Bounds that are nearer than this are the same, and differ only by rounding."""
-MANY = 16
+MIN_TO_FOLLOW = 16
 """Clicks, and looks at what is left of 1, after which a bound is followed from look to look."""
 ROUNDING = 1e-15
 """More than a look's rounding errors."""
@@ -95,7 +95,7 @@ def look_closely(arms: Arms, arm: int, click: int) -> None:
     one = 1 / max(n, 1)
     share, low, high = clicks * one, arms.low[arm], arms.high[arm]
     x, room = high - share, (1 - high) * (1 - high)
-    if low > share and clicks >= MANY and x <= share and 2 * x <= room and n * room >= MANY:
+    if low > share and clicks >= MIN_TO_FOLLOW and x <= share and 2 * x <= room and n * room >= MIN_TO_FOLLOW:
         follow(arms, arm, click, one, share)
         arms.observed[arm] = n + 1
         arms.clicks[arm] = clicks + click

@@ -26,7 +26,7 @@ from clickbandit.policies.ranked import earned, favourites, possible, show
 MAX_BITS = 62
 """Up to so many items, a list in the making is a number with a bit for each: a step takes a tenth less time."""
 
-SMALL = 2.0**-6
+MAX_SERIES_CHANGE = 2.0**-6
 """A score's change below this multiplies the weight by a few terms of the exponential's series."""
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
         change = state.rate * gain * memo[n_positions + k]  # also 0: a way around would be mispredicted
         state.score[k, item] += change
         before = state.weight[k, item]
-        if abs(change) < SMALL:
+        if abs(change) < MAX_SERIES_CHANGE:
             state.weight[k, item] = before + before * growth(change)
         else:
             state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])

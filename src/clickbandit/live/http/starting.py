@@ -21,8 +21,8 @@ EARNS_FROM = {
 clicks than a good order (docs/which-policy.md has the table)."""
 MEASURED = 100_000
 """Impressions; what is beyond is none that was measured."""
-SOONEST = {False: 10_000, True: 1_000}
-"""And the soonest of all, for policies that were not measured."""
+DEFAULT_EARNS_FROM = {False: 10_000, True: 1_000}
+"""The earliest of these, for policies that were not measured."""
 
 
 def start_of(settings: ServiceSettings) -> str:
@@ -36,7 +36,7 @@ def start_of(settings: ServiceSettings) -> str:
 def warning_of(settings: ServiceSettings) -> str | None:
     """Where queries are likely to have lost clicks against the given order when they reach their horizon."""
     told, policy = _is_told(settings), _policy(settings)
-    earns_from = EARNS_FROM.get((policy.name, told), SOONEST[told])
+    earns_from = EARNS_FROM.get((policy.name, told), DEFAULT_EARNS_FROM[told])
     if isinstance(policy, (Given, Within)) or settings.max_loss or settings.horizon >= earns_from:
         return None
     found = f"from some {earns_from:,} on" if earns_from <= MEASURED else f"at no time up to {MEASURED:,}"
