@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -130,8 +130,9 @@ def _writer(format: str, traffic: Sequence[Traffic]) -> Writer:
 
 def _zipf(n: int) -> FloatArray:
     """The cumulative probabilities of 1, 1/2, 1/3, .."""
-    weights = 1 / np.arange(1, n + 1)
-    return cast(FloatArray, np.cumsum(weights) / weights.sum() + 1e-15)  # so that the last is not below 1
+    weights: FloatArray = 1 / np.arange(1, n + 1)
+    cumulative: FloatArray = np.cumsum(weights) / weights.sum()
+    return cumulative + 1e-15  # so that the last is not below 1
 
 
 def _lists(n_items: int, positions: int, n: int, rng: np.random.Generator) -> IntArray:
