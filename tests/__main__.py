@@ -11,7 +11,8 @@ from pathlib import Path
 QUICK = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 BESIDE = (("lint-imports",), ("mypy",))
 """These run, one after the other, while the tests do."""
-TESTS = ("pytest", "-q", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
+TESTS = ("pytest", "-q", "-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")
+"""On two cores: a fifth of the time one test or another waits for a browser, a disk or a clock."""
 
 
 def run(command: tuple[str, ...], *, wait: bool = False) -> subprocess.CompletedProcess[str]:
