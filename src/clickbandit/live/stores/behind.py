@@ -23,15 +23,12 @@ _AT_ONCE = 50
 """Queries that are put in one transaction for having waited so long, so that none takes long for it."""
 _ADD = insert("batches", ("number", "written", "checksum"))
 _ADD_LOG = insert("log", LogRow._fields)
-_SET = [
-    f"{columns([name])} = ?{k}"
-    for k, name in enumerate((*QUERY_COLUMNS, "batch"), 1)
-    if name not in ("id", "name", "created")
-]
-_SET_QUERY = f"update queries set {', '.join(_SET)} where id = ?1"
-
+_CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
+_SET_QUERY = (
+    f"update queries set batch = ?, {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
+)
 _QUERY = f"{QUERY} from queries"
-_values = attrgetter(*QUERY_COLUMNS)
+_values = attrgetter(*_CHANGING, "id")
 
 
 class _Waiting:
@@ -195,7 +192,7 @@ class Behind:
                 records = b"".join([waiting.records, *[entry.records for entry in added]])
                 log[query] = [_row(query, added[-1].number, records, added[-1].at)]
         number = (self._number,)
-        self._database.run_many(_SET_QUERY, [_values(row) + number for row in rows.values()])
+        self._database.run_many(_SET_QUERY, [number + _values(row) for row in rows.values()])
         self._database.run_many(_ADD_LOG, [entry for entries in log.values() for entry in entries])
 
 
