@@ -18,8 +18,8 @@ def generators(
     All policies meet the same users, as these do not depend on the policy: luck with users is no advantage, and cancels
     out of the difference between two policies.
     """
-    policy_seed, _ = _seeds(seed, query, model, policy, run)
-    users_seed, _ = _seeds(seed, query, model, run)
+    policy_seed = _seed(0, seed, query, model, policy, run)
+    users_seed = _seed(0, seed, query, model, run)
     # SFC64 is the quickest of NumPy's generators here, and compiled steps draw as it does (compiling/generator.py)
     return np.random.Generator(np.random.SFC64(policy_seed)), np.random.Generator(np.random.SFC64(users_seed))
 
@@ -27,12 +27,11 @@ def generators(
 def circumstances(seed: int, query: str, model: str, run: int) -> np.random.Generator:
     """The generator of what is settled before the first step of a run: how its items are numbered, and what its users
     change to. That, too, is the same for all policies."""
-    _, seed_of_circumstances = _seeds(seed, query, model, run)
-    return np.random.default_rng(seed_of_circumstances)
+    return np.random.default_rng(_seed(1, seed, query, model, run))
 
 
 @lru_cache(maxsize=256, typed=True)
-def _seeds(*name: int | str) -> list[np.random.SeedSequence]:
-    """Two seeds of this name, by a hash that is the same on every machine."""
+def _seed(child: int, *name: int | str) -> np.random.SeedSequence:
+    """A seed of this name, by a hash that is the same on every machine: one child of its sequence, as `spawn` gives."""
     root = int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest(), "little")
-    return np.random.SeedSequence(root).spawn(2)
+    return np.random.SeedSequence(root, spawn_key=(child,))

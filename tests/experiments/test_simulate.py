@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from clickbandit import BatchRank, CascadeModel, InputError, PositionBasedModel, Query, simulate
 from clickbandit.experiments import simulate as module
 from clickbandit.simulation import outcome
-from clickbandit.simulation.run import Problem
+from clickbandit.simulation.run import Problem, Run
 
 CM = CascadeModel(attraction=[0.5, 0.4, 0.3, 0.2])
 
@@ -111,6 +112,37 @@ def test_threads_do_not_change_the_numbers():
     many = simulate(BatchRank(), CM, positions=2, steps=2000, runs=6, seed=5, threads=4)
     np.testing.assert_array_equal(one.regret, many.regret)
     np.testing.assert_array_equal(one.clicks, many.clicks)
+
+
+@pytest.mark.parametrize(
+    ("options", "on_this_thread"),
+    [
+        ({}, True),
+        ({"until_settled": True}, True),
+        ({"runs": 2}, False),
+        ({"steps": 10_000_001}, False),
+        ({"method": "leap"}, False),  # which may take a second each
+        ({"method": "step", "steps": 1000}, False),
+        ({"model": CascadeModel([0.5] * 13)}, False),  # whose leaps may all be single steps
+    ],
+)
+def test_only_what_is_soon_over_is_run_on_the_thread_that_ctrl_c_stops(options, on_this_thread):
+    model, steps, runs = options.get("model", CM), options.get("steps", 1_000_000), options.get("runs", 1)
+    method, until_settled = options.get("method", "auto"), options.get("until_settled", False)
+    problem = Problem("batchrank", model, positions=2, horizon=steps, method=method)
+    Run(problem).advance(0)  # what compiles is on another thread, too
+    task = module.Task("batchrank", problem, until_settled)
+    seen, thread = set(), threading.get_ident
+    module.simulate_all([task], steps=steps, runs=runs, progress=lambda _: seen.add(thread()))
+    assert (thread() in seen) == on_this_thread
+
+
+def test_a_run_on_this_thread_has_the_same_numbers():
+    alone = simulate("batchrank", CM, positions=2, steps=1_000_000, seed=5)
+    first = simulate("batchrank", CM, positions=2, steps=1_000_000, seed=5, runs=2)
+    np.testing.assert_array_equal(alone.regret, first.regret[:1])
+    np.testing.assert_array_equal(alone.clicks, first.clicks[:1])
+    assert alone.final_lists == first.final_lists[:1]
 
 
 def test_ctrl_c_leaves_the_finished_runs(monkeypatch):

@@ -24,7 +24,7 @@ from clickbandit import (
     simulate,
 )
 from clickbandit.policies.base import parse_policy, policy_names
-from clickbandit.simulation.memory import set_apart
+from clickbandit.simulation.memory import Pattern
 from naive.recorded import Recorded
 
 PBM = PositionBasedModel(attraction=[0.9, 0.6, 0.5, 0.3, 0.2, 0.1], examination=[1, 0.6, 0.3])
@@ -257,6 +257,21 @@ def test_a_run_lies_apart_in_memory():
     assert memory.ctypes.data + memory.nbytes - ends[-1] >= 128
 
 
+@pytest.mark.parametrize("name", ["batchrank", "cascade-kl-ucb", "ranked-exp3", "click-ts"])
+def test_a_run_leaves_nothing_to_the_next(name):
+    """Runs of a problem start from copies of the same arrays, and leap with the same scratch."""
+    problem = Problem(name, CM, positions=2, horizon=2_000_000)
+    ends = np.array([10, 20_000])
+    first, second = Run(problem, seed=1), Run(problem, seed=1, run=1)
+    second.advance_windows(ends)
+    regret, clicks = first.advance_windows(ends)
+    assert len(problem.spare_scratch) == problem.leaps
+    alone = Run(Problem(name, CM, positions=2, horizon=2_000_000), seed=1)
+    assert [*map(list, alone.advance_windows(ends))] == [list(regret), list(clicks)]
+    for state in zip(first.state, alone.state, strict=True):
+        np.testing.assert_array_equal(*state)
+
+
 class Arrays(NamedTuple):
     whole: np.ndarray
     other: np.ndarray
@@ -265,7 +280,7 @@ class Arrays(NamedTuple):
 
 def test_arrays_that_share_memory_go_on_sharing_it():
     whole = np.arange(4)
-    (shared,) = set_apart(Arrays(whole, whole[1:]))
+    (shared,) = Pattern(Arrays(whole, whole[1:])).copies()
     shared.other[0] = 9
     assert shared.whole.tolist() == [0, 9, 2, 3]
 
@@ -275,7 +290,7 @@ def test_arrays_that_share_memory_go_on_sharing_it():
 )
 def test_arrays_are_the_same_elsewhere(other):
     before = Arrays(np.arange(3), other)
-    first, second = set_apart(before, before._replace(whole=np.ones(1), other=np.zeros(2)))
+    first, second = Pattern(before, before._replace(whole=np.ones(1), other=np.zeros(2))).copies()
     assert not np.shares_memory(first.whole, before.whole)
     assert (first.whole.tolist(), first.other.tolist(), first.number) == ([0, 1, 2], other.tolist(), 7)
     assert (second.whole.tolist(), second.other.tolist()) == ([1.0], [0.0, 0.0])

@@ -187,7 +187,12 @@ class ClickModel(Law):
 
     def with_items(self, order: Sequence[int]) -> Self:
         """The same users with the items in another order: item i is what item order[i] is here."""
-        return replace(self, **{name: [getattr(self, name)[i] for i in order] for name in self.by_item})
+        values = {name: tuple(getattr(self, name)[i] for i in order) for name in self.by_item}
+        if type(self).__post_init__ is not ClickModel.__post_init__:
+            return replace(self, **values)
+        other = object.__new__(type(self))  # what is right in one order need not be checked in another
+        vars(other).update(vars(self), **values)
+        return other
 
 
 def _freeze(value: Any) -> Any:

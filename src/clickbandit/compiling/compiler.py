@@ -9,6 +9,7 @@ from numba.core.untyped_passes import ReconstructSSA
 
 from clickbandit.compiling.inference import RememberingInference
 from clickbandit.compiling.linked import LinkedLowering
+from clickbandit.compiling.shortcuts import Shortcuts
 from clickbandit.compiling.unsigned_index import IndexFromStart
 
 _NEEDLESS = {
@@ -30,6 +31,7 @@ class Compiler(CompilerBase):
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(Shortcuts, ReconstructSSA)
         passes.add_pass_after(IndexFromStart, ReconstructSSA)
         passes.passes = [
             (_OURS.get(step, step), why) for step, why in passes.passes if step.__name__ not in _NEEDLESS

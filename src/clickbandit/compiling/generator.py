@@ -18,6 +18,7 @@ from numba.np.arrayobj import make_array
 
 from clickbandit.compiling.folder import remembered
 from clickbandit.compiling.kernel import IntArray
+from clickbandit.compiling.shortcuts import draw_number, shortcuts
 
 _FIELDS = (
     "state_address",
@@ -135,7 +136,7 @@ def _take(rng: Any) -> Any:
 @overload(give_back, inline="always")
 def _give_back(rng: Any, taken: Any) -> Any:
     def moved(rng: Any, taken: Any) -> None:
-        _move(taken, rng)
+        _move(rng, taken)
 
     def nothing(rng: Any, taken: Any) -> None:
         pass
@@ -171,17 +172,19 @@ def _copied(_context: Any, given: Any) -> Any:
     return signature(_GENERATOR, given), generate
 
 
-def _moved(_context: Any, source: Any, target: Any) -> Any:
+def _moved(_context: Any, target: Any, source: Any) -> Any:
     def generate(context: Any, builder: Any, _sig: Any, arguments: Any) -> Any:
-        states = [_bits(context, builder, generator).state for generator in arguments]
-        _copy_state(builder, *states)
+        to, state = (_bits(context, builder, generator).state for generator in arguments)
+        _copy_state(builder, state, to)
         return context.get_dummy_value()
 
-    return signature(types.void, source, target), generate
+    return signature(types.void, target, source), generate
 
 
 _copy: Any = intrinsic(_copied)
 _move: Any = intrinsic(_moved)
+shortcuts[take] = 1, lambda: _copy if _can_copy() else None
+shortcuts[give_back] = 2, lambda: _move if _can_copy() else None
 
 
 def _function(module: Any, name: str, kind: Any) -> tuple[Any, ir.IRBuilder | None]:
@@ -234,8 +237,8 @@ def _probe_copy() -> bool:
         @numba.njit
         def draw(rng: Any) -> Any:
             copy = _copy(rng)
-            drawn = copy.random(), copy.random(), copy.random(), copy.random()
-            _move(copy, rng)
+            drawn = draw_number(copy), draw_number(copy), draw_number(copy), draw_number(copy)
+            _move(rng, copy)
             return drawn
 
         rng, same = np.random.Generator(np.random.SFC64(1)), np.random.Generator(np.random.SFC64(1))

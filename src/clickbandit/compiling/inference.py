@@ -8,6 +8,7 @@ from typing import Any
 
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NopythonTypeInference
+from numba.core.types import Dispatcher, unliteral
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import Context
 
@@ -15,13 +16,24 @@ _found: dict[Any, Any] = {}
 
 
 class _Context(Context):
-    """numba's own, with what it knows."""
+    """numba's own, with what it knows: equal to it, so that numba compiles `min` or `rng.random` once for either."""
+
+    __slots__ = ("_hash",)
 
     def __init__(self, context: Context) -> None:
         self.__dict__ = context.__dict__
+        self._hash = hash(context)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and self.__dict__ is other.__dict__
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         function = self._lookup_global(func) or func
+        if isinstance(function, Dispatcher):  # a kernel: for a constant it is the same code as for a number
+            args = tuple(map(unliteral, args))
         if kws or not isinstance(function, BaseFunction):
             return super().resolve_function_type(func, args, kws)
         key = function, args  # a function that gets further rules is another one

@@ -5,7 +5,6 @@ argument, uses `math` rather than NumPy for scalars, and draws an index as `int(
 gives the same numbers compiled and interpreted (`NUMBA_DISABLE_JIT=1`).
 """
 
-import gc
 import os
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from numba.core.registry import CPUDispatcher
 
 from clickbandit.compiling.folder import remembered
+from clickbandit.compiling.undisturbed import undisturbed
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ def _probe() -> bool:
             values: FloatArray
 
         def third(given: Given, i: int) -> float:
-            return float(given.values[i + 1] if given.flag else given.others[i])
+            return float(given.values[max(i, int(0.5)) + 1] if given.flag else given.others[min(i, 1)])
 
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
@@ -65,7 +65,7 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return _PLAIN, {}, {}
-    if not remembered(f"tuples-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
+    if not remembered(f"shortcuts-numba-{numba.__version__}-numpy-{np.__version__}", _probe):
         warnings.warn(
             f"numba {numba.__version__} does not take the options that make kernels fast: they run several times "
             "slower, with the same results; install a version that clickbandit was tested with",
@@ -130,17 +130,11 @@ def counted_entry_point(function: Function) -> Function:
 
 
 class _EntryPoint(CPUDispatcher):
-    """Compiled without collecting garbage: the compiler makes millions of objects that all stay until it is done, and
-    to look through them again and again took a tenth of its time."""
+    """Compiled with nothing in the way."""
 
     def compile(self, signature: Any) -> Any:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        with undisturbed():
             return super().compile(signature)
-        finally:
-            if collects:
-                gc.enable()
 
 
 def _for_python(function: Any, options: dict[str, Any]) -> Any:

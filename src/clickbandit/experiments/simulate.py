@@ -1,6 +1,7 @@
 """Simulating in memory: the same engine, and traces instead of a folder."""
 
 from collections.abc import Sequence
+from threading import Event
 from typing import Any, NamedTuple, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -8,14 +9,18 @@ import numpy as np
 from clickbandit.errors import InputError
 from clickbandit.experiments.plan import Job, Unit
 from clickbandit.experiments.run import run_jobs
+from clickbandit.leaps.buffers import MAX_BITS
+from clickbandit.policies.contract import Leaps
 from clickbandit.priors import Prior
 from clickbandit.progress import progress_bar
 from clickbandit.queries import Against
 from clickbandit.simulation.arguments import PolicyLike, Users, whole
 from clickbandit.simulation.drift import Change
-from clickbandit.simulation.outcome import Outcome, Progress, check_steps, window_ends
+from clickbandit.simulation.outcome import Outcome, Progress, check_steps, simulate_run, window_ends
 from clickbandit.simulation.run import Method, Problem
 from clickbandit.simulation.trace import Trace
+
+MAX_BRIEF_STEPS = 10_000_000
 
 
 class Interrupted(KeyboardInterrupt):
@@ -163,10 +168,37 @@ def simulate_all(
         return [_trace(task, steps, group) for task, group in zip(tasks, groups, strict=True) if group]
 
     try:
-        run_jobs(jobs, outcomes.__setitem__, threads=threads, progress=progress)
+        if len(jobs) == 1 and _is_brief(*jobs[0]):
+            outcomes[0] = _take(*jobs[0], progress)
+        else:
+            run_jobs(jobs, outcomes.__setitem__, threads=threads, progress=progress)
     except KeyboardInterrupt:
         raise Interrupted(traces()) from None
     return traces()
+
+
+def _is_brief(unit: Unit, problem: Problem) -> bool:
+    """Whether a run is over in less time than Ctrl-C may take, so that it needs no thread, which would take longer to
+    start than many leaps: even if none of them paid, so few steps over so few items are taken within a second."""
+    return (
+        isinstance(problem.policy.leaps, Leaps)
+        and problem.policy.built_in
+        and problem.leaps
+        and not problem.always_leaps
+        and problem.model.patterns.closed_form
+        and problem.model.n_items <= MAX_BITS
+        and unit.steps <= MAX_BRIEF_STEPS
+        and problem.is_compiled
+    )
+
+
+def _take(unit: Unit, problem: Problem, progress: Progress) -> Outcome:
+    """That run, on this thread."""
+    outcome = simulate_run(
+        unit.run, problem, unit.seed, window_ends(unit.steps), progress, Event(), unit.until_settled
+    )
+    assert outcome is not None
+    return outcome
 
 
 def _unit(task: Task, run: int, steps: int, seed: int) -> Unit:

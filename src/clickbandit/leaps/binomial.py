@@ -19,23 +19,20 @@ MAX_SINGLE_TRIALS = 16
 @slow_path
 def draw_binomial(rng: np.random.Generator, n: int, p: float) -> int:
     """How many of n trials succeed, each with probability p."""
-    if p > 0.5:
-        return n - draw_successes(rng, n, 1 - p)
-    return draw_successes(rng, n, p)
+    seldom = 1 - p if p > 0.5 else p
+    drawn = 0
+    if n > 0 and seldom > 0:
+        if n * seldom >= 16:
+            drawn = reject_binomial(rng, n, seldom)
+        else:
+            u = rng.random()
+            if u >= 1 - n * seldom:  # else it is below the probability of none, which is no less than that
+                drawn = invert_binomial(u, n, seldom)
+    return n - drawn if p > 0.5 else drawn
 
 
 @slow_path
-def draw_successes(rng: np.random.Generator, n: int, p: float) -> int:
-    """The same where success is the less probable half; none for p <= 0."""
-    if n == 0 or p <= 0:
-        return 0
-    if n * p < 16:
-        return invert_binomial(rng, n, p)
-    return reject_binomial(rng, n, p)
-
-
-@slow_path
-def invert_binomial(rng: np.random.Generator, n: int, p: float) -> int:
+def invert_binomial(u: float, n: int, p: float) -> int:
     """By inversion: the first number of successes whose distribution function reaches a random number."""
     odds = p / (1 - p)
     probability, base, exponent = 1.0, 1 - p, n
@@ -44,10 +41,9 @@ def invert_binomial(rng: np.random.Generator, n: int, p: float) -> int:
             probability *= base
         base *= base
         exponent >>= 1
-    left = rng.random()
     successes = 0
-    while left >= probability and successes < n:
-        left -= probability
+    while u >= probability and successes < n:
+        u -= probability
         successes += 1
         probability *= odds * (n - successes + 1) / successes
     return successes

@@ -8,10 +8,12 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 
 MAX_BITS = 12
 """Neither positions nor the items of the last batch may be more than this, or steps are taken one by one."""
+MAX_OUTCOMES = 1 << 10
+"""A round that may have more outcomes than this is not drawn as a whole."""
 
 
 class Scratch(NamedTuple):
-    """Nothing in these arrays is remembered from one leap to the next."""
+    """Nothing in these arrays is remembered from one leap to the next, but the law of a round."""
 
     batch: IntArray
     """By position: the first position of its batch."""
@@ -53,6 +55,17 @@ class Scratch(NamedTuple):
     """By pair of items of a batch: how often both were clicked; empty where the policy needs none."""
     totals: FloatArray
     """The expected number of clicks of a leap, and their number."""
+    known: IntArray
+    """What `round_law` is the law of: how many items the last batch has, its first position and its items; 0 where a
+    call begins. This alone is remembered from one leap to the next."""
+    round_law: FloatArray
+    round_tail: FloatArray
+    round_counts: IntArray
+    """By outcome of a round, as those of a step."""
+    round_mean: FloatArray
+    """The expected number of clicks of a round."""
+    in_sight: FloatArray
+    """See `by_round.find_sights`."""
 
 
 def make_scratch(n_items: int, n_positions: int, pairs: bool) -> Scratch:
@@ -81,6 +94,12 @@ def make_scratch(n_items: int, n_positions: int, pairs: bool) -> Scratch:
         clicked=np.zeros(n_items, np.int64),
         together=np.zeros((paired, paired), np.int64),
         totals=np.zeros(2),
+        known=np.zeros(MAX_BITS + 2, np.int64),
+        round_law=np.zeros(MAX_OUTCOMES),
+        round_tail=np.zeros(MAX_OUTCOMES),
+        round_counts=np.zeros(MAX_OUTCOMES, np.int64),
+        round_mean=np.zeros(1),
+        in_sight=np.zeros((MAX_BITS + 1, MAX_BITS, MAX_BITS)),
     )
 
 

@@ -16,6 +16,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray, slow_path
 from clickbandit.leaps.binomial import draw_binomial, draw_counts, draw_subsets
 from clickbandit.leaps.buffers import Scratch
 from clickbandit.leaps.by_pattern import draw_clicks  # outcomes
+from clickbandit.leaps.by_round import draw_rounds, fits_round
 
 MIN_DRAWN_BY_ITEM = 4
 """In a batch of at least this many items there are more sets of clicked items than draws are needed here."""
@@ -50,19 +51,22 @@ def draw_outcomes(
     for end in range(1, last + 1):
         if batch[end] == end:
             items = scratch.shown[first:end]
-            if len(items) < MIN_DRAWN_BY_ITEM:
+            if 1 < len(items) < MIN_DRAWN_BY_ITEM:
                 draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
             else:
                 draw_batch(params, rng, users, items, (first, end, 1), rounds * round_length, scratch)
             first = end
     members = scratch.members[:size]
     filled, left_over = size // (stop - last), size % (stop - last)
-    if size == stop - last and size < MIN_DRAWN_BY_ITEM:
+    if 1 < size == stop - last and size < MIN_DRAWN_BY_ITEM:
         draw_clicks(params, users, last, everything, nothing, rounds, scratch)
         return
     if not in_rounds or left_over == 0:
         places = (last, stop, filled if in_rounds else 1)
         draw_batch(params, rng, users, members, places, rounds, scratch)
+        return
+    if fits_round(scratch):
+        draw_rounds(params, users, rounds, scratch)
         return
     for these in range(1 << size):
         times[these] = 0
@@ -96,6 +100,15 @@ def draw_batch(
     steps = scratch.steps
     first, stop, repeats = positions
     places = (stop - first) * repeats
+    if stop - first == 1 and places == len(items):  # each item is shown once, always at the same position
+        for item in items:
+            probability = params.examination[first] * params.attraction[item]
+            clicked = draw_binomial(users, times, probability)
+            scratch.observed[item] += times
+            scratch.clicked[item] += clicked
+            scratch.totals[0] += times * probability
+            scratch.totals[1] += clicked
+        return
     for free in range(places + 1):
         for looked_at in range(free + 1):
             steps[free, looked_at] = 0

@@ -5,6 +5,7 @@ last batch can have more items than positions. Where the policy shows these in r
 them again, it is drawn how often each way to part the items among the steps of a round occurred.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,10 @@ def price(scratch: Scratch, in_rounds: bool) -> float:
         left_over = items % positions if in_rounds else 0
         if left_over > 0:
             sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
-        return float(sets * n_orders(scratch.batch) * 2.0**n_positions)
+        return math.ldexp(sets * n_orders(scratch.batch), n_positions)
     if SINGLE_CLICK:
         return float(sets * (n_positions + 1))
-    return float(sets * 2.0 ** (positions if INDEPENDENT_BATCHES else n_positions))
+    return math.ldexp(sets, int(positions) if INDEPENDENT_BATCHES else n_positions)
 
 
 # --- how often each set of items was shown ------------------------------------------------------------------

@@ -41,6 +41,7 @@ def leap(
 ) -> None:
     """As `windows.interact`, by leaps where they are quicker; or `always`, if they take no more than about a second."""
     scene = Scene(state, params, rng, users, slots, best_reward)
+    scratch.known[0] = 0
     for window in range(len(ends)):
         steps = ends[window] - step
         regret[window], clicked[window] = leap_over(scene, step, steps, always, scratch)

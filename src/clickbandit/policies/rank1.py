@@ -125,7 +125,7 @@ def open_stage(state: State, stage: int) -> None:
     if n_left == 2:
         state.missing[0] = NEVER
         return
-    needed = math.ceil(state.factor * 4.0**stage * state.log_horizon)
+    needed = math.ceil(math.ldexp(state.factor, int(2 * stage)) * state.log_horizon)
     state.missing[0] = n_left * (needed - state.needed[0])
     state.needed[0] = needed
 

@@ -1,8 +1,10 @@
 """Where a run's arrays lie in memory: together, and away from those of the runs on other threads."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
 
@@ -21,6 +23,15 @@ class Slots(NamedTuple):
     """One row only: the probabilities of clicks on the list at hand."""
 
 
+def make_slots(n: int, n_positions: int, memo_size: int) -> Slots:
+    return Slots(
+        rankings=np.zeros((n, n_positions), np.int64),
+        clicks=np.zeros((n, n_positions), np.int64),
+        memos=np.zeros((n, memo_size)),
+        probability=np.zeros(n_positions),
+    )
+
+
 class Scene(NamedTuple):
     """Who takes the steps of a run, and where: what entry points pass on to the loops."""
 
@@ -36,31 +47,42 @@ class Scene(NamedTuple):
     best_reward: float
 
 
-def set_apart(*groups: Any) -> tuple[Any, ...]:
-    """NamedTuples with copies of their arrays, next to each other and apart from all else.
+class Pattern:
+    """NamedTuples to be copied with their arrays next to each other, and apart from all else.
 
-    As they are if some arrays share memory.
-
-    >>> slots = Slots(np.zeros((1, 3), int), np.zeros((1, 3), int), np.zeros((1, 0)), np.zeros(3))
-    >>> (apart,) = set_apart(slots)
-    >>> apart.clicks.ctypes.data - apart.rankings.ctypes.data
+    >>> (slots,) = Pattern(make_slots(1, 3, 0)).copies()
+    >>> slots.clicks.ctypes.data - slots.rankings.ctypes.data
     32
     """
-    arrays = [value for group in groups for value in group if isinstance(value, np.ndarray)]
-    owners = {id(array if array.base is None else array.base) for array in arrays}
-    if len(owners) < len(arrays) or any(array.dtype.hasobject for array in arrays):
-        return groups
-    sizes = [-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in arrays]
-    memory = np.zeros(SEPARATION + sum(sizes) + SEPARATION, np.uint8)
-    copies = []
-    start = SEPARATION
-    for array, size in zip(arrays, sizes, strict=True):
-        copy: Any = np.ndarray(array.shape, array.dtype, memory, start)
-        copy[...] = array
-        copies.append(copy)
-        start += size
-    moved = iter(copies)
-    return tuple(
-        group._make(next(moved) if isinstance(value, np.ndarray) else value for value in group)
-        for group in groups
-    )
+
+    def __init__(self, *groups: Any) -> None:
+        self._groups = groups
+        arrays = [value for group in groups for value in group if isinstance(value, np.ndarray)]
+        owners = {id(array if array.base is None else array.base) for array in arrays}
+        self.can_copy = len(owners) == len(arrays) and not any(array.dtype.hasobject for array in arrays)
+        """Not if some arrays share memory: then `copies` gives the tuples as they are."""
+        if self.can_copy:
+            self._places: list[list[Any]] = []
+            start = SEPARATION
+            for group in groups:
+                self._places.append([])
+                for value in group:
+                    is_array = isinstance(value, np.ndarray)
+                    self._places[-1].append((value.shape, value.dtype, start) if is_array else None)
+                    start += -(-value.nbytes // ALIGNMENT) * ALIGNMENT if is_array else 0
+            self._memory = np.zeros(start + SEPARATION, np.uint8)
+            for copies in zip(groups, self._at(self._memory), strict=True):
+                for value, copy in zip(*copies, strict=True):
+                    if isinstance(value, np.ndarray):
+                        copy[...] = value
+
+    def copies(self) -> tuple[Any, ...]:
+        return tuple(self._at(self._memory.copy())) if self.can_copy else self._groups
+
+    def _at(self, memory: npt.NDArray[np.uint8]) -> Iterator[Any]:
+        """The tuples with arrays in this memory."""
+        for group, places in zip(self._groups, self._places, strict=True):
+            yield group._make(
+                value if place is None else np.ndarray(place[0], place[1], memory, place[2])
+                for value, place in zip(group, places, strict=True)
+            )

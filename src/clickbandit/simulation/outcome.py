@@ -119,7 +119,8 @@ def simulate_run(
     settled = run.step if run.step < windows[-1] else None
     seconds = time.thread_time() - started
     progress(int(windows[-1]) - run.step)
-    sizes = np.diff(windows, prepend=0)
+    sizes = windows.copy()
+    sizes[1:] -= windows[:-1]
     for values in (regret, clicks):
         values /= sizes
         if settled is not None:

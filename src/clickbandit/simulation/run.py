@@ -23,7 +23,7 @@ from clickbandit.randomness import STREAMS, circumstances, generators
 from clickbandit.simulation import noise
 from clickbandit.simulation.arguments import PolicyLike, Users, read_policy, read_users, whole
 from clickbandit.simulation.drift import Change, read_drift, shuffled
-from clickbandit.simulation.memory import Slots, set_apart
+from clickbandit.simulation.memory import Pattern, make_slots
 
 MIN_HORIZON = 5
 MIN_STEPS_TO_LEAP = 100_000
@@ -89,6 +89,7 @@ class Problem:
         self.leaps = can_leap and (method == "leap" or (method == "auto" and horizon >= enough))
         self.always_leaps = method == "leap"
         self.in_pairs = isinstance(policy.leaps, Leaps) and policy.leaps.in_pairs
+        self.spare_scratch: list[Any] = []
 
     def with_prior(self, prior: Prior) -> "Problem":
         """The same problem, started from a prior."""
@@ -161,14 +162,30 @@ class Problem:
         }
         return {name: known[name] for name in self.policy.needs}
 
-    def make_scratch(self) -> Any:
-        """The arrays that leaps write to."""
-        n_items, positions = self.model.n_items, self.positions
-        if not self.leaps:
-            return None
-        if isinstance(self.policy.leaps, Margins):
-            return make_margin(n_items, positions)
-        return make_scratch(n_items, positions, self.in_pairs)
+    def pattern(self, numbering: Sequence[int]) -> Pattern:
+        """The arrays of a run with this numbering before its first step, to be copied: the same where the policy is
+        told nothing of items."""
+        policy = self.policy
+        told = policy.needs or self.prior or type(policy).renumbered is not Policy.renumbered
+        if policy.built_in and not told and self._pattern.can_copy:
+            return self._pattern
+        return self._make_pattern(numbering)
+
+    def _make_pattern(self, numbering: Sequence[int] = ()) -> Pattern:
+        memo_size = self.policy.algorithm.memo_size(self.model.n_items, self.positions)
+        return Pattern(make_slots(self.delay + 1, self.positions, memo_size), self.start(numbering))
+
+    _pattern = cached_property(_make_pattern)
+
+    def take_scratch(self) -> Any:
+        """The arrays that leaps write to: some that another run has done with, or new ones."""
+        try:
+            return self.spare_scratch.pop()
+        except IndexError:
+            n_items, positions = self.model.n_items, self.positions
+            if isinstance(self.policy.leaps, Margins):
+                return make_margin(n_items, positions)
+            return make_scratch(n_items, positions, self.in_pairs)
 
     @cached_property
     def loop(self) -> Any:
@@ -251,16 +268,7 @@ class Run:
         self.periods = problem.periods(self.numbering, chance)
         """The users of the start, and those after each drift."""
         self.rng, self.users = generators(seed, query, model, str(problem.policy), run)
-        n_slots = problem.delay + 1
-        memo_size = problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions)
-        slots = Slots(
-            rankings=np.zeros((n_slots, problem.positions), np.int64),
-            clicks=np.zeros((n_slots, problem.positions), np.int64),
-            memos=np.zeros((n_slots, memo_size)),
-            probability=np.zeros(problem.positions),
-        )
-        self.slots, self.state = set_apart(slots, problem.start(self.numbering))
-        self._scratch = problem.make_scratch()
+        self.slots, self.state = problem.pattern(self.numbering).copies()
         self.loop = problem.loop
 
     def advance(self, steps: int) -> tuple[float, int]:
@@ -294,7 +302,9 @@ class Run:
             *(period.best_reward, self.step, ends, regret, clicks),
         )
         if self.problem.leaps:
-            self.loop.leap(*arguments, self.problem.always_leaps, self._scratch)
+            scratch = self.problem.take_scratch()
+            self.loop.leap(*arguments, self.problem.always_leaps, scratch)
+            self.problem.spare_scratch.append(scratch)
         else:
             self.loop.interact(*arguments)
         self.step = int(ends[-1])

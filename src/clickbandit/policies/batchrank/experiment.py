@@ -125,7 +125,7 @@ def make_batch(state: State, start: int, end: int) -> None:
 def expect(state: State, batch: int, halvings: int) -> None:
     """Set when a batch is tested next: after log(L T) / delta^2 observations, with delta = 2^-halvings."""
     state.halvings[batch] = halvings
-    state.needed[batch] = math.ceil(state.budget * 4.0**halvings)
+    state.needed[batch] = math.ceil(math.ldexp(state.budget, int(2 * halvings)))
     state.lacking[batch] = 0
     for i in range(batch, state.end[batch]):
         if state.observed[state.items[i]] < state.needed[batch]:

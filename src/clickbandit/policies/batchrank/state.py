@@ -137,7 +137,7 @@ def make_batch(state: State, first: int, last: int, start: int, size: int) -> No
 def open_stage(state: State, batch: int, stage: int) -> None:
     """Start a stage of a batch with zero counts: n_l = ceil(16 * 4^l * log T)."""
     state.stage[batch] = stage
-    state.observations[batch] = math.ceil(16 * 4.0**stage * state.log_horizon)
+    state.observations[batch] = math.ceil(math.ldexp(16.0, int(2 * stage)) * state.log_horizon)
     if state.size[batch] == 1:  # nothing is left to learn here
         state.observations[batch] = NEVER
     state.missing[batch] = state.size[batch] * state.observations[batch]
