@@ -213,7 +213,8 @@ def _queries(counts: Counts) -> Iterator[_Query]:
     sessions = patterns.sessions.astype(np.int64)
     n_lists = len(patterns.start) - 1
     often = np.bincount(patterns.list, sessions, n_lists).astype(np.int64)
-    clicks = np.bitwise_count(patterns.clicks).astype(np.int64)
+    bits = np.unpackbits(patterns.clicks.astype(np.uint64).view(np.uint8))
+    clicks = bits.reshape(-1, 64).sum(axis=1, dtype=np.int64)
     total = np.bincount(patterns.list, sessions * clicks, n_lists)
     squares = np.bincount(patterns.list, sessions * clicks**2, n_lists)
     names = counts.pairs["query"].combine_chunks().dictionary_encode()
