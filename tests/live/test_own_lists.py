@@ -1,5 +1,7 @@
 """What is done with lists while they are in memory gives what their bytes would."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,8 @@ def test_a_list_in_memory_is_learned_from_as_from_its_bytes(policy):
         other.rank()
         made = one.made()
         assert one.has_made(made)
-        written = learning.write(one.learning())
+        names, items, written = one.last_list()
+        assert names == tuple(json.loads(items)) == tuple(one.items[k] for k in made.ranking)
         one.settle_made(made, mask)
         _, ranking, memo = learning.read(written)
         record = settle_both(learning.content(written), len(made.ranking), len(made.memo), mask)

@@ -6,9 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray
-from clickbandit.live.learning import Learning
-
-_SHORT = np.dtype("<i2")
+from clickbandit.live import learning
 
 
 class Made(NamedTuple):
@@ -23,9 +21,13 @@ class Made(NamedTuple):
 class OwnLists(ABC):
     """What a learner says of its last list, and how it learns from such a one."""
 
+    __slots__ = ("_its_clicks", "_numbers", "items", "memo", "ranking", "version", "written")
+
     version: int
     items: list[str]
+    """The names of the items by their numbers."""
     written: list[str]
+    """The same as JSON."""
     ranking: IntArray
     memo: FloatArray
 
@@ -34,21 +36,18 @@ class OwnLists(ABC):
         self._numbers = object()
         self._its_clicks = np.zeros(n_shown, np.int64)
 
-    def names(self) -> list[str]:
-        """Of the items in its last list."""
-        return [self.items[item] for item in self.ranking.tolist()]
-
-    def write_list(self) -> str:
-        """The same as JSON."""
-        return f"[{', '.join([self.written[item] for item in self.ranking.tolist()])}]"
+    def last_list(self) -> tuple[tuple[str, ...], str, bytes]:
+        """The names of the items in its last list, the same as JSON, and what is to be kept to learn from it."""
+        shown, items, written = self.ranking.tolist(), self.items, self.written
+        return (
+            tuple([items[item] for item in shown]),
+            f"[{', '.join([written[item] for item in shown])}]",
+            learning.write(self.version, shown, self.memo.tobytes()),
+        )
 
     def made(self) -> Made:
         """What is to be remembered of its last list while it is in memory."""
         return Made(self._numbers, self.ranking.copy(), self.memo.copy())
-
-    def learning(self) -> Learning:
-        """The same for ever."""
-        return Learning(self.version, self.ranking.astype(_SHORT).tobytes(), self.memo.tobytes())
 
     def has_made(self, made: Made | None) -> bool:
         """Whether this is a list of its own that has the numbers which its items have now: nothing is to be checked."""

@@ -235,6 +235,7 @@ class Transaction:
         if n_items > len(learner.items):
             self.learners.check_size(row, n_items)
         self._carefully(row, learner.apply, record)
+        self.learners.resized.add(row.id)
         learner.look_at = learner.ask_at = 0
         self._append(row, learner, records.text(record))
         row.items = len(learner.items)

@@ -7,6 +7,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,8 @@ _MODE = 0o600
 _CHECKPOINT_PAGES = 4000
 _FEW = 50
 """Values that stand in a statement one by one, which is quicker than a list of them."""
+_TOGETHER = (32, 16, 8, 4, 2)
+"""Rows that one statement inserts: with a statement for each, the interpreter's lock is let go of for each."""
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
 
@@ -118,7 +122,14 @@ class SqliteDatabase(Database):
         return self._connection.execute(statement, values)
 
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._connection.executemany(statement, rows)
+        at = 0
+        if statement.startswith("insert") and statement.endswith("?)"):
+            for n in _TOGETHER:
+                while len(rows) - at >= n:
+                    values = tuple(chain.from_iterable(rows[at : at + n]))
+                    self._connection.execute(_for_rows(statement, n), values)
+                    at += n
+        self._connection.executemany(statement, rows[at:])
 
     def failure(self, error: Exception) -> StoreError:
         return StoreError(f"SQLite: {error}")
@@ -329,6 +340,13 @@ class SqliteStore(SqlStore):
             self._put_all()
         super().close()
         os.close(self._lock_file)
+
+
+@lru_cache
+def _for_rows(statement: str, n: int) -> str:
+    """A statement that inserts one row, for n of them."""
+    head, values, row = statement.rpartition(" values ")
+    return f"{head}{values}{', '.join([row] * n)}"
 
 
 def open_file(path: Path) -> SqlReader:
