@@ -107,15 +107,15 @@ class Batch(Settling):
                 )
         settings, now = self.settings, self.now
         source, names, learner = self._choose(row, request)
-        made = learned_from = None
+        numbers = kept = None
         if learner is None:
             written, stored, chances = _write(names), None, read_chances(None, len(names))
         else:
-            names, written, learned_from = learner.last_list()
-            made, stored, chances = learner.made(), write_chances(learner), last_chances(learner)
+            names, written, kept = learner.last_list()
+            numbers, stored, chances = learner.numbers, write_chances(learner), last_chances(learner)
         expires = now + (settings.window_ms if row.window is None else row.window)
-        impression = ImpressionRow(id, row.id, now, expires, source, written, body, stored, learned_from)
-        impression.names, impression.made, impression.user = names, made, user
+        impression = ImpressionRow(id, row.id, now, expires, source, written, body, stored, kept)
+        impression.names, impression.numbers, impression.user = names, numbers, user
         if settings.holdout:
             impression.share, impression.unit = compared(settings, user)
         impression.offer = self._offer(row, request)

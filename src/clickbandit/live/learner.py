@@ -63,7 +63,7 @@ class Learner(OwnLists):
         self.positions = 0
         self.horizon = 0
         self.seed = 0
-        self.items, self.written = [], []
+        self.items, self.written, self.numbers = [], [], object()
         self.index: dict[str, int] = {}
         self.footprint = 0
         """About how many bytes its state, its items and what was told of them take."""
@@ -219,11 +219,8 @@ class Learner(OwnLists):
         self.written = [intern(json.dumps(name, ensure_ascii=False)) for name in items]
 
     def _make_room(self) -> None:
-        self.ranking = np.zeros(self.shown, np.int64)
+        self.make_room(self.shown, self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0)
         self.chances, self.whole = np.zeros((2, self.shown))
-        size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
-        self.memo = np.zeros(size)
-        self.make_room(self.shown)
         if self.items:
             algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
             served = (state, self.random, ranking, memo, self.chances, self.whole)
