@@ -43,7 +43,7 @@ class OwnLists(ABC):
         self.ranking, self.memo = np.zeros(n_shown, np.int64), np.zeros(n_memo)
         # and those of the list that is learned from
         self._ranking, self._memo, self._clicks = self.ranking.copy(), self.memo.copy(), self.ranking.copy()
-        self._memo_bytes = memoryview(self._memo).cast("B") if n_memo else None
+        self._memo_bytes = self._memo.data.cast("B") if n_memo else None
 
     def last_list(self) -> tuple[tuple[str, ...], str, bytes]:
         """The names of the items in its last list, the same as JSON, and what is to be kept to learn from it."""
