@@ -136,7 +136,7 @@ def quick_entry_point(function: Function) -> Function:
 
 
 def counted_quick_entry_point(function: Function) -> Function:
-    """Both."""
+    """An entry point that is counted, and keeps the GIL too."""
     return cast(Function, _for_python(function, _COUNTED, nogil=False))
 
 
