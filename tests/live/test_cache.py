@@ -9,7 +9,7 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.live.stores import cache
-from clickbandit.live.stores.contract import SETTLED, Changes, ImpressionRow, NewQuery
+from clickbandit.live.stores.contract import SETTLED, Changes, EventRow, ImpressionRow, NewQuery
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
 
@@ -107,14 +107,31 @@ def test_it_is_read_from_memory(store, monkeypatch):
 
 
 def test_it_takes_a_bounded_number_of_bytes(store, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 11 * 2200)
+    monkeypatch.setattr(cache, "MAX_IMPRESSIONS", 11 * 1750)
     row, _ = locked(store)
     many = [replace(impression(row.id), id=str(k), items="x" * 1000) for k in range(20)]
     store.save(Changes(impressions=many))
     store.commit()
     assert list(store._rows._impressions) == [str(k) for k in range(9, 20)]
-    assert store._rows._impressions_size == 11 * 2200
+    assert store._rows._impressions_size == 11 * 1750
     assert {row.id for row in store._rows.impressions(["first", "3", "19"])} == {"first", "3", "19"}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 101])
+def test_many_rows_are_written_together_and_in_order(store, n):
+    locked(store)
+    events = [EventRow(f"key {k}", "first", "é", k, k % 2 == 1, None, k / 4) for k in range(n)]
+    store.save(Changes(events=events))
+    store.commit()
+    names = ", ".join(EventRow._fields)
+    assert store.database.rows(f"select {names} from events order by number") == events
+    locked(store)
+    with pytest.raises(StoreError, match="UNIQUE"):
+        store.save(
+            Changes(events=[event._replace(key=f"more {event.key}") for event in events] + events[-1:])
+        )
+    store.rollback()
+    assert store.database.rows("select count(*) from events") == [(n,)]
 
 
 def test_queries_take_a_bounded_number_of_bytes(store, monkeypatch):

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from clickbandit.live import AsyncRanker
+from clickbandit.live.async_ranker import Asked
 from clickbandit.live.http import protocol
 from clickbandit.live.http import server as server_module
 from clickbandit.live.http import service as service_module
@@ -102,15 +103,14 @@ def leave(service, raw) -> None:
 
 def test_whoever_leaves_before_a_list_breaks_nothing(service, connect, monkeypatch):
     ranker, asked = service.service.api.ranker, []
-    begin = ranker.begin
-    monkeypatch.setattr(ranker, "begin", lambda *given: asked.append(given))
+    monkeypatch.setattr(Asked, "add", lambda self, *given: asked.append(given))
     leave(service, connect(WHOLE))
+    monkeypatch.undo()
     failures = []
     loop = service.server.connections.loop
     loop.set_exception_handler(lambda loop, context: failures.append(context))
-    loop.call_soon_threadsafe(begin, *asked[0])
+    loop.call_soon_threadsafe(ranker.begin, *asked[0])
     until(lambda: asked[0][1].done())
-    monkeypatch.undo()
     assert service.get("/livez").status == 200
     assert not failures
 

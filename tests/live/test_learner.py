@@ -208,8 +208,8 @@ def test_names_are_written_once_however_many_items_leave(plain, monkeypatch):
     learner = Learner("shoes", plain)
     learner.apply(records.Start("cts", 2, 100, 1, list("ABCDEF")))
     named = []
-    name = learner._name
-    monkeypatch.setattr(learner, "_name", lambda items: (named.append(items), name(items)))
+    name = Learner._name
+    monkeypatch.setattr(Learner, "_name", lambda self, items: (named.append(items), name(self, items)))
     learner.apply(records.Items(["G", "H"], ["E", "A", "G"], {}))
     assert named == [["B", "C", "D", "F", "H"]]
     assert learner.changes == [[2, -5, -1, -5]]

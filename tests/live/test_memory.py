@@ -52,6 +52,17 @@ def test_those_that_are_in_use_stay(open_ranker):
     assert ranker.stats().loaded == 8  # each once
 
 
+def test_more_items_take_more(open_ranker):
+    ranker = open_ranker(policy="cts")
+    sizes = []
+    for n in (10, 100, 100, 20):
+        ranker.rank("shoes", items(n))
+        sizes.append(ranker.stats().learner_bytes)
+    assert sizes[0] + 90 * 200 < sizes[1] == sizes[2] == sizes[3]  # items that are left out once are kept
+    ranker._core._engine.learners.clear()
+    assert ranker._core._engine.learners._n_bytes == 0
+
+
 def test_one_in_the_place_of_another_is_counted_once(open_ranker):
     ranker = open_ranker(policy="toprank")
     ranker.rank("shoes", items(30))

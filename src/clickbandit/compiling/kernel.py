@@ -79,6 +79,7 @@ def _choose_options() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
 
 
 _OPTIONS, _INNER_OPTIONS, _OWN_OPTIONS = _choose_options()
+_COUNTED = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
 
 
 class _Kernel(CPUDispatcher):
@@ -125,8 +126,18 @@ def counted_entry_point(function: Function) -> Function:
 
     It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
     """
-    options = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
-    return cast(Function, _for_python(function, options))
+    return cast(Function, _for_python(function, _COUNTED))
+
+
+def quick_entry_point(function: Function) -> Function:
+    """An entry point for so little work that it keeps the GIL: to let go of it and to get it back takes as long, and
+    another thread may have it for milliseconds meanwhile."""
+    return cast(Function, _for_python(function, _OPTIONS, nogil=False))
+
+
+def counted_quick_entry_point(function: Function) -> Function:
+    """An entry point that is counted, and keeps the GIL too."""
+    return cast(Function, _for_python(function, _COUNTED, nogil=False))
 
 
 class _EntryPoint(CPUDispatcher):
@@ -137,8 +148,8 @@ class _EntryPoint(CPUDispatcher):
             return super().compile(signature)
 
 
-def _for_python(function: Any, options: dict[str, Any]) -> Any:
-    compiled = numba.njit(**options, nogil=True)(function)
+def _for_python(function: Any, options: dict[str, Any], *, nogil: bool = True) -> Any:
+    compiled = numba.njit(**options, nogil=nogil)(function)
     if not is_compiled(compiled):
         return compiled
     compiled.__class__ = _EntryPoint

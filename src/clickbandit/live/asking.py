@@ -86,7 +86,9 @@ def click(
             key = check_name(event_id, "event_id")
             if key.startswith(_DERIVED):
                 raise InputError("event_id must not begin with the character U+001F")
-        return Click(impression, item, key, event_id, _check_time(timestamp), action, check_amount(amount))
+        when = None if timestamp is None else _check_time(timestamp)
+        much = None if amount is None else check_amount(amount)
+        return Click(impression, item, key, event_id, when, action, much)
     except ValueError as error:
         return _invalid(event_id, error)
 
@@ -96,9 +98,7 @@ def _invalid(event_id: object, error: ValueError) -> Verdict:
     return Verdict("invalid", event_id if isinstance(event_id, str) else None, str(error))
 
 
-def _check_time(value: object) -> str | None:
-    if value is None:
-        return None
+def _check_time(value: object) -> str:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
         if time.tzinfo is None:

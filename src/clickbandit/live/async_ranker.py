@@ -26,7 +26,7 @@ class AsyncRanker(RankerMethods):
     @by_keywords(RankerSettings)
     def __init__(self, store: str | Store, settings: RankerSettings) -> None:
         super().__init__(store, settings)
-        self._asked: dict[asyncio.AbstractEventLoop, _Asked] = {}
+        self._asked: dict[asyncio.AbstractEventLoop, Asked] = {}
 
     def settle_part(self, part: Part) -> None:
         """Leave what is due of other queries to others, who share the store."""
@@ -59,11 +59,15 @@ class AsyncRanker(RankerMethods):
 
         All that is asked in one turn of the loop is handed over at its end, at once.
         """
+        self.asked_here().add(request, waiting)
+
+    def asked_here(self) -> "Asked":
+        """What is asked in the running event loop, to which more can be added there."""
         loop = asyncio.get_running_loop()
         asked = self._asked.get(loop)
         if asked is None:
-            asked = self._asked[loop] = _Asked(loop, self._engine)
-        asked.add(request, waiting)
+            asked = self._asked[loop] = Asked(loop, self._engine)
+        return asked
 
     async def _wait(self, future: "Future[T]") -> T:
         return await asyncio.wrap_future(future)
@@ -80,7 +84,7 @@ class AsyncRanker(RankerMethods):
         await self.close()
 
 
-class _Asked:
+class Asked:
     """What is asked in one event loop: handed over together, and the answers of a batch come back together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
@@ -90,6 +94,7 @@ class _Asked:
         self._sink = self._deliver  # one object, by which answers are sorted
 
     def add(self, request: Request, waiting: Any) -> None:
+        """See `AsyncRanker.begin`."""
         if not self._operations:
             self._loop.call_soon(self._hand_over)
         self._operations.append(Operation(request, waiting, self._sink))

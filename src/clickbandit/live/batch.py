@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from clickbandit.errors import InputError
-from clickbandit.live import learning, records
+from clickbandit.live import records
 from clickbandit.live.chances import StatedChances, last_chances, read_chances, write_chances
 from clickbandit.live.comparison import compared, is_held_out
 from clickbandit.live.learner import Learner
@@ -90,61 +90,56 @@ class Batch(Settling):
     # --- rank -----------------------------------------------------------------------------------------------
 
     def _rank(self, request: RankRequest) -> Shown:
-        impression = self.impressions.get(request.id)
-        if impression is not None:
-            if impression.body != request.body:
-                raise Conflict(
-                    f"the impression {request.id!r} exists already, for another request: use an id of its own"
-                )
-            names = json.loads(impression.items)
-            chances = read_chances(impression.propensities, len(names))
-            return self._shown(impression, self._by_id[impression.query], names, chances)
-        row = self._made(request.query)
-        if request.positions is not None and request.positions != row.positions:
+        query, _, positions, id, _, pinned, _, _, body, user, _ = request
+        known = self.impressions.get(id)
+        if known is not None:
+            return self._repeat(known, request)
+        row = self._made(query)
+        if positions is not None and positions != row.positions:
             raise Conflict(
-                f"the query {row.name!r} has {row.positions} positions, found {request.positions}: leave positions "
+                f"the query {row.name!r} has {row.positions} positions, found {positions}: leave positions "
                 "out, or reset the query with as many"
             )
-        for item, position in request.pinned.items():
+        for item, position in pinned.items():
             if position > row.positions:
                 raise InputError(
                     f"{item!r} is pinned to position {position}, and the query {row.name!r} has {row.positions}"
                 )
+        settings, now = self.settings, self.now
         source, names, learner = self._choose(row, request)
-        now = self.now
-        impression = ImpressionRow(
-            request.id,
-            row.id,
-            now,
-            now + (self.settings.window_ms if row.window is None else row.window),
-            source,
-            _write(names) if learner is None else learner.write_list(),
-            request.body,
-            None if learner is None else write_chances(learner),
-            None,
-        )
-        impression.names = names
+        numbers = kept = None
         if learner is None:
-            chances = read_chances(None, len(names))
+            written, stored, chances = _write(names), None, read_chances(None, len(names))
         else:
-            impression.made = learner.made()
-            impression.learning = learning.write(learner.learning())
-            chances = last_chances(learner)
-        impression.user = request.user
-        if self.settings.holdout:
-            impression.share, impression.unit = compared(self.settings, request.user)
+            names, written, kept = learner.last_list()
+            numbers, stored, chances = learner.numbers, write_chances(learner), last_chances(learner)
+        expires = now + (settings.window_ms if row.window is None else row.window)
+        impression = ImpressionRow(id, row.id, now, expires, source, written, body, stored, kept)
+        impression.names, impression.numbers, impression.user = names, numbers, user
+        if settings.holdout:
+            impression.share, impression.unit = compared(settings, user)
         impression.offer = self._offer(row, request)
         self.new.append(impression)
-        self.impressions[request.id] = impression
+        self.impressions[id] = impression
         row.impressions += 1
         row.updated = now
         self._dirty[row.id] = row
         return self._shown(impression, row, names, chances)
 
-    def _choose(self, row: QueryRow, request: RankRequest) -> tuple[int, list[str], Learner | None]:
-        """Where the list comes from, its items, and whose list it is if it is one to learn from."""
+    def _repeat(self, impression: ImpressionRow, request: RankRequest) -> Shown:
+        """The list that there is, for a request that has its id."""
+        if impression.body != request.body:
+            raise Conflict(
+                f"the impression {request.id!r} exists already, for another request: use an id of its own"
+            )
+        names = json.loads(impression.items)
+        chances = read_chances(impression.propensities, len(names))
+        return self._shown(impression, self._by_id[impression.query], names, chances)
+
+    def _choose(self, row: QueryRow, request: RankRequest) -> tuple[int, Sequence[str], Learner | None]:
+        """Where the list comes from, and its items, or whose last list it is if it is one to learn from."""
         items = request.items
-        if is_held_out(self.settings, request.id, request.user):
+        if self.settings.holdout and is_held_out(self.settings, request.id, request.user):
             return HOLDOUT, arrange(items, request, row.positions), None
         if not items:
             return RULES, [], None
@@ -165,7 +160,7 @@ class Batch(Settling):
         except Exception as error:
             raise self._broken(row, error) from error
         self._append(row, learner, records.RANK)
-        return POLICY, learner.names(), learner
+        return POLICY, (), learner
 
     def _adapt(self, row: QueryRow, learner: Learner, request: RankRequest) -> None:
         """Start a learner, or change its items, if those of a request ask for it."""

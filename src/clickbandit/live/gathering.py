@@ -3,9 +3,9 @@
 import time
 from collections.abc import Sized
 
-_FIRST = 0.002
-_MORE = 0.001
-_MOST = 0.005
+_MIN_WAIT = 0.002
+_WAIT_AGAIN = 0.001
+_MAX_WAIT = 0.005
 """Seconds after a batch that the next one waits: at least, then again and again while others come, and in all."""
 
 
@@ -26,9 +26,9 @@ class Gathering:
         """Until they are there, or no more come, or it takes too long."""
         if not self._expected:
             return
-        before, until = -1, self._since + _FIRST
+        before, until = -1, self._since + _MIN_WAIT
         while (left := until - time.monotonic()) > 0:
             time.sleep(left)
             n = len(self._queue)
             if before < n < self._expected:
-                before, until = n, min(until + _MORE, self._since + _MOST)
+                before, until = n, min(until + _WAIT_AGAIN, self._since + _MAX_WAIT)

@@ -4,13 +4,19 @@ import math
 from typing import Any
 
 from clickbandit.compiling.generator import generator_at
-from clickbandit.compiling.kernel import FloatArray, IntArray, counted_entry_point, entry_point, kernel
+from clickbandit.compiling.kernel import (
+    FloatArray,
+    IntArray,
+    counted_quick_entry_point,
+    kernel,
+    quick_entry_point,
+)
 from clickbandit.policies.batchrank.algorithm import rank, update  # policy
 from clickbandit.policies.batchrank.describe import prefix, propensity  # chances
 from clickbandit.policies.batchrank.late import void  # policy
 
 
-@counted_entry_point
+@counted_quick_entry_point
 def serve(
     state: Any, random: Any, ranking: IntArray, memo: FloatArray, chances: FloatArray, whole: FloatArray
 ) -> None:
@@ -23,12 +29,12 @@ def serve(
     prefix(state, ranking, memo, whole)
 
 
-@entry_point
+@quick_entry_point
 def learn(state: Any, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> None:
     update(state, ranking, clicks, memo)
 
 
-@entry_point
+@quick_entry_point
 def give_back(state: Any, ranking: IntArray, memo: FloatArray) -> None:
     void(state, ranking, memo)
 

@@ -6,6 +6,7 @@ No clock, no files: the same records give the same bytes, here, in another proce
 import json
 import struct
 from collections.abc import Callable, Sequence
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,13 @@ MAX_CHANGES = 1000
 
 class Learner(OwnLists):
     """A query's learner. Before its first start it has no items and no state."""
+
+    # There are many, and each is seldom in the processor's cache.
+    __slots__ = (
+        "_algorithms", "_give_back", "_learn", "_serve", "algorithm", "ask_at", "chances", "changes", "counted",
+        "described", "estimate", "footprint", "generation", "horizon", "index", "look_at", "missing", "number", "offer",
+        "positions", "query", "random", "rng", "seed", "seen", "size", "state", "told", "whole",
+    )  # fmt: skip
 
     algorithm: Algorithm
     state: Any
@@ -55,11 +63,8 @@ class Learner(OwnLists):
         self.positions = 0
         self.horizon = 0
         self.seed = 0
-        self.items: list[str] = []
-        """The names of the items by their numbers."""
+        self.items, self.written, self.numbers = [], [], object()
         self.index: dict[str, int] = {}
-        self.written: list[str] = []
-        """The same as JSON."""
         self.footprint = 0
         """About how many bytes its state, its items and what was told of them take."""
         self.counted = 0
@@ -173,8 +178,7 @@ class Learner(OwnLists):
         self.version += 1
         self.algorithm = self._algorithms.add(record.policy)
         self.positions, self.horizon, self.seed = record.positions, record.horizon, record.seed
-        self.missing = {}
-        self.changes = []
+        self.missing, self.changes = {}, []
         self.told = Told(record.scores, record.features)
         self._name(list(record.items))
         if self.items:
@@ -191,8 +195,7 @@ class Learner(OwnLists):
         if not record.new and not record.gone:
             return
         self.version += 1
-        made_of = []
-        items = self.items + record.new
+        made_of, items = [], self.items + record.new
         # new ones first: the policy must never have fewer items than positions
         if record.new:
             assert self.algorithm.admit is not None
@@ -211,16 +214,13 @@ class Learner(OwnLists):
         self._make_room()
 
     def _name(self, items: list[str]) -> None:
-        self.items, self.offer = items, None
-        self.index = {name: item for item, name in enumerate(items)}
-        self.written = [json.dumps(name, ensure_ascii=False) for name in items]
+        self.items, self.offer = [intern(name) for name in items], None  # as other queries have them too
+        self.index = {name: item for item, name in enumerate(self.items)}
+        self.written = [intern(json.dumps(name, ensure_ascii=False)) for name in items]
 
     def _make_room(self) -> None:
-        self.ranking = np.zeros(self.shown, np.int64)
+        self.make_room(self.shown, self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0)
         self.chances, self.whole = np.zeros((2, self.shown))
-        size = self.algorithm.memo_size(len(self.items), self.shown) if self.items else 0
-        self.memo = np.zeros(size)
-        self.make_room(self.shown)
         if self.items:
             algorithm, state, ranking, memo = self.algorithm, self.state, self.ranking, self.memo
             served = (state, self.random, ranking, memo, self.chances, self.whole)

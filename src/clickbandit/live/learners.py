@@ -39,6 +39,8 @@ class Learners:
         self._offers: dict[int, int] = {}
         """When offers were last stored."""
         self._n_bytes = 0
+        self.resized: set[int] = set()
+        """Queries whose learners may take more or less than was counted."""
         self.n_loaded = 0
         """How many were read from the store."""
         self.n_damaged = 0
@@ -100,16 +102,17 @@ class Learners:
     def used(self, rows: Iterable[QueryRow]) -> None:
         """Keep these, and let go of those that were not used for longest, since half of what there may be was there."""
         known = self._known
-        some = len(known) > self._max // 2 or self.n_bytes > self._max_bytes // 2
-        for row in rows:
-            learner = known.get(row.id)
-            if learner is not None:
-                if some:
+        if len(known) > self._max // 2 or self.n_bytes > self._max_bytes // 2:
+            for row in rows:
+                if row.id in known:
                     known.move_to_end(row.id)
+        for query in self.resized:
+            learner = known.get(query)
+            if learner is not None:
                 size = learner.footprint + _OVERHEAD
-                if learner.counted != size:
-                    self._n_bytes += size - learner.counted
-                    learner.counted = size
+                self._n_bytes += size - learner.counted
+                learner.counted = size
+        self.resized.clear()
         while self._known and (len(self._known) > self._max or self.n_bytes > self._max_bytes):
             self.forget(next(iter(self._known)))
 
@@ -186,6 +189,7 @@ class Learners:
         if before is not None:
             learner.counted = before.counted
         self._known[row.id] = learner
+        self.resized.add(row.id)
 
     def found_damage(self, query: str, error: Exception) -> None:
         self.n_damaged += 1

@@ -5,6 +5,8 @@ memo with a flipped bit would lead a policy's kernels out of their arrays. Earli
 """
 
 import struct
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 from zlib import crc32
 
@@ -22,10 +24,16 @@ class Learning(NamedTuple):
     memo: bytes
 
 
-def write(made: Learning) -> bytes:
-    version, ranking, memo = made
-    written = _HEAD.pack(version, len(ranking) // 2) + ranking + memo
+def write(version: int, ranking: Sequence[int], memo: bytes) -> bytes:
+    n = len(ranking)
+    written = _list(n).pack(version, n, *ranking) + memo
     return written + _SUM.pack(crc32(written))
+
+
+@cache
+def _list(n: int) -> struct.Struct:
+    """What comes before the memo of a list of n items."""
+    return struct.Struct(f"<IB{n}h")
 
 
 def content(written: bytes) -> bytes:
@@ -36,8 +44,8 @@ def content(written: bytes) -> bytes:
 def read(written: bytes) -> Learning:
     """As it was written, or a `Damaged`.
 
-    >>> read(write(Learning(3, bytes(4), bytes(8))))
-    Learning(version=3, ranking=b'\\x00\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
+    >>> read(write(3, [1, 0], bytes(8)))
+    Learning(version=3, ranking=b'\\x01\\x00\\x00\\x00', memo=b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
     """
     version, n = _HEAD.unpack_from(written)
     at = _HEAD.size + 2 * n

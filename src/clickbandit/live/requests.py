@@ -88,6 +88,8 @@ def new_id(seconds: float) -> str:
 
 def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
     """A name that every store can keep."""
+    if type(value) is str and 0 < len(value) <= max_length and value.isascii() and "\0" not in value:
+        return value  # as most are
     if not isinstance(value, str):
         raise InputError(f"{what} must be text, found {type(value).__name__}")
     if not 1 <= len(value) <= max_length:

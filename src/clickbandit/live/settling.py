@@ -154,15 +154,14 @@ class Settling(OfQueries):
     def _teach(self, row: QueryRow, impression: ImpressionRow) -> bool:
         """Tell the policy what became of a list of its own; whether it learned from that."""
         assert impression.learning is not None
-        learner, made = self.learner(row), impression.made
-        if made is not None and learner.has_made(made) and impression.outcome != VOID:
-            clicked = self._feedback(impression)
+        learner = self.learner(row)
+        if impression.numbers is learner.numbers and impression.outcome != VOID:
+            clicked, kept = self._feedback(impression), learning.content(impression.learning)
             try:
-                learner.settle_made(made, clicked)
+                learner.settle_own(kept, clicked)
             except Exception as error:
                 raise self._broken(row, error) from error
-            written = learning.content(impression.learning)
-            record = records.settle_both(written, len(made.ranking), len(made.memo), clicked)
+            record = records.settle_both(kept, len(learner.ranking), len(learner.memo), clicked)
             self._append(row, learner, record)
             return True
         version, ranking, memo = learning.read(impression.learning)

@@ -61,7 +61,7 @@ class Transaction:
         self.new: list[ImpressionRow] = []
         """Impressions that are made."""
         self._events: list[EventRow] = []
-        self._log: dict[int, bytearray] = {}
+        self._log: dict[int, bytes | bytearray] = {}
         self._replaced: set[int] = set()
         """Queries whose learner could not be loaded and was replaced: their log starts from a snapshot of this one."""
         self._forgotten: list[str] = []
@@ -210,10 +210,13 @@ class Transaction:
         if row.number >= learner.look_at:
             self._to_look.add(id)
         self._dirty[id] = row
-        if id in self._log:
-            self._log[id] += record
+        known = self._log.get(id)
+        if known is None:
+            self._log[id] = record  # as it is: most queries have no other
+        elif isinstance(known, bytearray):
+            known += record
         else:
-            self._log[id] = bytearray(record)
+            self._log[id] = bytearray(known + record)
 
     def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
         """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
@@ -235,6 +238,7 @@ class Transaction:
         if n_items > len(learner.items):
             self.learners.check_size(row, n_items)
         self._carefully(row, learner.apply, record)
+        self.learners.resized.add(row.id)
         learner.look_at = learner.ask_at = 0
         self._append(row, learner, records.text(record))
         row.items = len(learner.items)

@@ -32,14 +32,14 @@ _END = re.compile(rb"\s*\}?\s*")
 def read_events(body: bytes) -> list[Any]:
     """The events of a body: an object with `events`, or an array of them as UBI's collector sends it."""
     try:
-        if body.lstrip(b" \t\r\n").startswith(b"["):
-            return [_read_event(raw) for raw in _array.decode(body)]
         try:
             return [
                 click(event.id, event.item, event.event_id, event.timestamp, event.action, event.amount)
                 for event in _in_order.decode(body).events
             ]
         except (msgspec.ValidationError, UnicodeDecodeError):
+            if body.lstrip(b" \t\r\n").startswith(b"["):
+                return [_read_event(raw) for raw in _array.decode(body)]
             return [_read_event(raw) for raw in _one_by_one.decode(body).events]
     except msgspec.ValidationError:
         raise

@@ -6,7 +6,6 @@ Types and unknown fields are checked when a body is decoded; the ranker checks t
 the schemas say beyond types (lengths, limits) is what the ranker checks.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -375,14 +374,13 @@ class Problem(Struct):
 
 def ranked(shown: Shown) -> RankAnswer:
     """A list, as it travels."""
-    errors: Sequence[float | UnsetType] = shown.errors or (UNSET,) * len(shown.items)
-    items = [
-        RankedItem(item, k, chance, error)
-        for k, (item, chance, error) in enumerate(
-            zip(shown.items, shown.propensities, errors, strict=True), 1
-        )
-    ]
-    return RankAnswer(shown.id, items, shown.policy, shown.source, shown.expires_at)
+    id, _, names, chances, policy, source, expires_at, errors = shown
+    places = range(1, len(names) + 1)
+    if errors is None:
+        items = list(map(RankedItem, names, places, chances))
+    else:
+        items = list(map(RankedItem, names, places, chances, errors))
+    return RankAnswer(id, items, policy, source, expires_at)
 
 
 def judged(verdicts: list[Verdict]) -> EventsAnswer:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from clickbandit.errors import InputError
-from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.async_ranker import Asked, AsyncRanker
 from clickbandit.live.http import log
 from clickbandit.live.http.auth import Keys, KeysFile, Rates
 from clickbandit.live.http.endpoint import JSON, Endpoint, Quick
@@ -46,6 +46,7 @@ _JSON = JSON.encode()
 _PROBLEM = b"application/problem+json"
 _WRONG_KEYS = 20.0
 """Requests a second with a wrong key, or none, that are told so."""
+_MORE_HEADERS = b"\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
 _REQUEST_ID = re.compile(rb"[\w.:/+=-]{1,100}", re.ASCII)
 
 _encode = msgspec.json.Encoder().encode
@@ -134,6 +135,8 @@ class Service:
         self._guard_browsers = only_loopback and not self._keys
         self._notes = Notes(self.metrics, log_requests, log_queries)
         self._running = 0
+        self._asked: Asked | None = None
+        """By those who have no task."""
         self._boot = os.urandom(6).hex().encode()
         self._numbers = itertools.count(1)
         self._fixed: dict[bytes, dict[str, _Route]] = {}
@@ -208,7 +211,7 @@ class Service:
                 request.route, request.names = self._find(request.method, request.path)
                 self._identify(request)
                 check_length(request.headers)
-            if not request.route.endpoint.open:
+            if self._rates is not None or self._running >= MAX_REQUESTS:
                 self._limit(request)
         except Exception as error:
             request.refused = self._problem(request, error)
@@ -237,8 +240,11 @@ class Service:
             if not isinstance(asked, Quick):
                 request.asked = asked
                 return False
+            if self._asked is None:
+                self._asked = self.api.ranker.asked_here()
+            wanted, answer = asked
             self._running += 1
-            self.api.ranker.begin(asked.request, _Waiting(self, request, asked.answer, reply))
+            self._asked.add(wanted, _Waiting(self, request, answer, reply))
         except Exception as error:  # not before this returns, for another may be next
             asyncio.get_running_loop().call_soon(reply, request, self._problem(request, error))
         return True
@@ -307,6 +313,8 @@ class Service:
 
     def _limit(self, request: Request) -> None:
         """Refuse what is too much."""
+        if request.route.endpoint.open:
+            return
         if self._rates is not None:
             wait = self._rates.wait(request.owner or "", request.started)
             if wait > 0:
@@ -366,10 +374,7 @@ class Service:
 
 def _headers(content_type: bytes, request_id: bytes) -> bytes:
     """Of every answer."""
-    return (
-        b"content-type: %b\r\nx-request-id: %b\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-        % (content_type, request_id)
-    )
+    return b"content-type: " + content_type + b"\r\nx-request-id: " + request_id + _MORE_HEADERS
 
 
 def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

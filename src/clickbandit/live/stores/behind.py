@@ -45,10 +45,6 @@ class _Waiting:
         """Of its log, and the number and the time of the last one."""
         self.number = self.at = 0
 
-    def add(self, entry: LogRow) -> None:
-        self.records += entry.records
-        self.number, self.at = entry.number, entry.at
-
 
 class Behind:
     """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`.
@@ -95,19 +91,21 @@ class Behind:
         waiting, done = self._waiting, set(self._put)
         for query in done:
             waiting.pop(query, None)
-        if self._rows or self._log:
-            number, now = self._number, time.monotonic()
-            for row in self._rows:
-                id = row.id
-                if id in waiting:
-                    waiting[id].row = row
-                elif id not in done:
-                    waiting[id] = _Waiting(number, now, row)
-            for entry in self._log:
-                if entry.query not in done:
-                    if entry.query not in waiting:
-                        waiting[entry.query] = _Waiting(number, now, None)
-                    waiting[entry.query].add(entry)
+        now = time.monotonic()
+        for row in self._rows:
+            found = waiting.get(row.id)
+            if found is not None:
+                found.row = row
+            elif row.id not in done:
+                waiting[row.id] = _Waiting(self._number, now, row)
+        for query, number, records, at, _ in self._log:
+            found = waiting.get(query)
+            if found is None:
+                if query in done:
+                    continue
+                found = waiting[query] = _Waiting(self._number, now, None)
+            found.records += records
+            found.number, found.at = number, at
         self.drop()
 
     def drop(self) -> None:

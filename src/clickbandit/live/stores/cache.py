@@ -15,8 +15,8 @@ from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 
 MAX_QUERIES = MAX_IMPRESSIONS = 2**25
 """Bytes that each may take, about."""
-_OVERHEAD = 1200
-"""Bytes of a row besides its texts."""
+_OF_QUERY, _OF_IMPRESSION = 1200, 750
+"""Bytes of a row besides its texts and what is kept as bytes."""
 
 
 class Rows:
@@ -54,7 +54,7 @@ class Rows:
         return found
 
     def _put_query(self, row: QueryRow) -> None:
-        size = _OVERHEAD + len(row.name) + len(row.frozen or "")
+        size = _OF_QUERY + len(row.name) + len(row.frozen or "")
         if self._queries_size > MAX_QUERIES:
             for known in (self._queries, self._by_id, self._sizes):
                 known.clear()
@@ -89,13 +89,8 @@ class Rows:
             if changes.visible or queries.get(query.name) is not query:
                 self._put_query(query)
         for impression in changes.impressions:
-            id, learning = impression.id, impression.learning
-            size = (
-                _OVERHEAD
-                + len(impression.items)
-                + len(impression.propensities or b"")
-                + 3 * len(learning or b"")
-            )
+            id, chances, learning = impression.id, impression.propensities, impression.learning
+            size = _OF_IMPRESSION + len(impression.items) + len(chances or b"") + len(learning or b"")
             self._impressions[id] = impression
             self._order.append((id, size))
             self._impressions_size += size

@@ -23,7 +23,6 @@ from zlib import crc32
 from clickbandit.live.values import Outcome, Source
 
 if TYPE_CHECKING:
-    from clickbandit.live.own_lists import Made
     from clickbandit.live.stores.reading import Decision, Reader
 
 OUTCOMES: tuple[Outcome, ...] = ("pending", "settled", "void")
@@ -112,12 +111,12 @@ class ImpressionRow:
     rewards: str | None = None
     """By position as JSON: what other events than clicks earned; once it is settled, what all did. None for nothing."""
     names: "Sequence[str] | None" = field(default=None, compare=False, repr=False)
-    made: "Made | None" = field(default=None, compare=False, repr=False)
-    """Its items and what the learner needs, where these have been read already: no store keeps them."""
+    numbers: object = field(default=None, compare=False, repr=False)
+    """Its items, and what its learner's `numbers` were, while these are in memory: no store keeps them."""
 
 
 IMPRESSION_COLUMNS = tuple(
-    name for name in ImpressionRow.__dataclass_fields__ if name not in ("names", "made")
+    name for name in ImpressionRow.__dataclass_fields__ if name not in ("names", "numbers")
 )
 
 

@@ -7,6 +7,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,10 @@ _CACHE_KIB = 65_536
 _MODE = 0o600
 """Of files: what users clicked is nobody else's business."""
 _CHECKPOINT_PAGES = 4000
-_FEW = 50
+_MAX_PLACEHOLDERS = 50
 """Values that stand in a statement one by one, which is quicker than a list of them."""
+_TOGETHER = (32, 16, 8, 4, 2)
+"""Rows that one statement inserts: with a statement for each, the interpreter's lock is let go of for each."""
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
 
@@ -118,13 +122,20 @@ class SqliteDatabase(Database):
         return self._connection.execute(statement, values)
 
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._connection.executemany(statement, rows)
+        at = 0
+        if statement.startswith("insert") and statement.endswith("?)"):
+            for n in _TOGETHER:
+                while len(rows) - at >= n:
+                    values = tuple(chain.from_iterable(rows[at : at + n]))
+                    self._connection.execute(_for_rows(statement, n), values)
+                    at += n
+        self._connection.executemany(statement, rows[at:])
 
     def failure(self, error: Exception) -> StoreError:
         return StoreError(f"SQLite: {error}")
 
     def find(self, what: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
-        if not 0 < len(keys) <= _FEW:
+        if not 0 < len(keys) <= _MAX_PLACEHOLDERS:
             return super().find(what, column, keys)
         return self.rows(f"select {what} where {column} in ({', '.join('?' * len(keys))})", tuple(keys))
 
@@ -329,6 +340,13 @@ class SqliteStore(SqlStore):
             self._put_all()
         super().close()
         os.close(self._lock_file)
+
+
+@lru_cache
+def _for_rows(statement: str, n: int) -> str:
+    """A statement that inserts one row, for n of them."""
+    head, values, row = statement.rpartition(" values ")
+    return f"{head}{values}{', '.join([row] * n)}"
 
 
 def open_file(path: Path) -> SqlReader:
