@@ -107,7 +107,7 @@ def test_every_package_has_a_lowest_version():
     needs |= {
         name.replace("_", "-") for extra in ("logs", "report", "live", "cluster") for name in BROUGHT[extra]
     }
-    assert set(constraints) == needs | {"psycopg"}
+    assert set(constraints) == needs | {"psycopg", "pandas"}
     assert constraints["numpy"] == "1.26"
 
 

@@ -1,6 +1,8 @@
 """What is remembered of numba's rules is what numba would find anew; and the collector of garbage goes on after."""
 
 import gc
+import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from numba.extending import overload
 
 from clickbandit.compiling.kernel import callable_kernel, entry_point, is_compiled, kernel
+from clickbandit.compiling.undisturbed import undisturbed
 
 pytestmark = pytest.mark.skipif(
     not is_compiled(kernel(lambda: None)), reason="compilation is off (NUMBA_DISABLE_JIT)"
@@ -81,3 +84,26 @@ def test_garbage_is_collected_after_compiling_as_before(
     finally:
         gc.enable()
     assert seen == [False]
+
+
+def test_garbage_is_collected_after_two_threads_compiled() -> None:
+    """The second asks whether it was while the first compiles without."""
+    begun, waits = threading.Event(), threading.Event()
+
+    def second() -> None:
+        begun.wait()
+        waits.set()
+        with undisturbed():
+            pass
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    try:
+        with undisturbed():
+            begun.set()
+            waits.wait()
+            time.sleep(0.05)
+        thread.join()
+        assert gc.isenabled()
+    finally:
+        gc.enable()

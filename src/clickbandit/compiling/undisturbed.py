@@ -17,8 +17,8 @@ def undisturbed() -> Iterator[None]:
     through again and again. Events for each of thousands of calls to LLVM, which every function that is being compiled
     takes the time of. Colours in the messages of thousands of rules that do not fit.
     """
-    collects = gc.isenabled()
     with global_compiler_lock:  # numba's own: no other thread is in the middle of what is changed here
+        collects = gc.isenabled()
         events, colours = (event.start_event, event.end_event), vars(errors.termcolor())
         gc.disable()
         event.start_event = event.end_event = _nothing
