@@ -130,8 +130,7 @@ def _plans(
         seed=given["seed"],
     )
     if given["queries"]:
-        file = Path(given["queries"])  # which older versions of typer have as text here
-        input, queries, made_log = {"queries": file.name}, load_queries(file), None
+        input, queries, made_log = {"queries": given["queries"].name}, load_queries(given["queries"]), None
     else:
         input, queries, made_log = learned.queries(
             known=None if given["restart"] else folder, scratch=scratch
