@@ -21,6 +21,7 @@ from clickbandit.simulation.run import Method, Problem
 from clickbandit.simulation.trace import Trace
 
 MAX_BRIEF_STEPS = 10_000_000
+"""Of a run that needs no thread of its own: see `_is_brief`."""
 
 
 class Interrupted(KeyboardInterrupt):
