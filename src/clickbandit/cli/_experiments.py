@@ -15,10 +15,11 @@ from clickbandit.cli._shared import (
     known_models,
     policy_list,
     queries_named,
+    told_if_stopped,
     whole_number,
 )
-from clickbandit.cli._stopping import ends_on_ctrl_c, leave
 from clickbandit.defaults import STRENGTH
+from clickbandit.stopping import watch
 
 if TYPE_CHECKING:
     from clickbandit.experiments.comparison import Field
@@ -211,6 +212,13 @@ class Experiments:
             print(f"{folder.damaged:,} damaged results in {path} will be run again", file=sys.stderr)
         return folder
 
+    @property
+    def done(self) -> str:
+        """What is finished, as it may stand in a sentence."""
+        finished = sum(len(folder.finished) for folder in self.folders)
+        total = sum(len(folder.plan.units) for folder in self.folders)
+        return f"{finished:,} of {total:,} runs are done" if self.folders else "nothing was run yet"
+
     def run(self) -> None:
         """Run what is not finished, and write the tables."""
         from clickbandit.experiments.run import run
@@ -249,13 +257,7 @@ def describe_units(plan: "Plan") -> str:
 def stoppable(engine: EngineOptions, *, resumable: bool = True) -> Iterator[Experiments]:
     """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
     experiments = Experiments(ExitStack(), engine)
-    try:
-        with ends_on_ctrl_c(), experiments._stack:
-            yield experiments
-    except KeyboardInterrupt:
-        finished = sum(len(folder.finished) for folder in experiments.folders)
-        total = sum(len(folder.plan.units) for folder in experiments.folders)
-        what = f"{finished:,} of {total:,} runs are done" if experiments.folders else "nothing was run yet"
-        how = "the same command" if resumable else "with --out the same command"
-        print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
-        leave(130)
+    how = "the same command" if resumable else "with --out the same command"
+    watch.sentence = lambda: f"stopped; {experiments.done}, and {how} resumes from there"
+    with told_if_stopped(), experiments._stack:
+        yield experiments
