@@ -198,26 +198,31 @@ class Experiments:
     def __init__(self, stack: ExitStack, engine: EngineOptions) -> None:
         self._stack = stack
         self._threads, self._cluster = maybe_counted("--threads", engine.threads), engine.cluster
-        self._restart = engine.restart
+        self.restart = engine.restart
         self.folders: list[Folder] = []
+        self.before = "nothing was run yet, and the same command starts again"
+        """What is kept and how to go on before a folder is opened, as it may stand in a sentence."""
 
     def open(self, path: Path, plan: "Plan") -> "Folder":
         """Begin in a folder or resume there; wrong settings are found before anything is written."""
         from clickbandit.experiments.folder import Folder
 
         _ = plan.problems
-        folder = self._stack.enter_context(Folder.open(path, plan, restart=self._restart))
+        folder = self._stack.enter_context(Folder.open(path, plan, restart=self.restart))
         self.folders.append(folder)
         if folder.damaged:
             print(f"{folder.damaged:,} damaged results in {path} will be run again", file=sys.stderr)
         return folder
 
-    @property
-    def done(self) -> str:
-        """What is finished, as it may stand in a sentence."""
+    def kept(self, resumable: bool) -> str:
+        """What is finished and how to go on, as it may stand in a sentence."""
+        if not self.folders:
+            return self.before
         finished = sum(len(folder.finished) for folder in self.folders)
         total = sum(len(folder.plan.units) for folder in self.folders)
-        return f"{finished:,} of {total:,} runs are done" if self.folders else "nothing was run yet"
+        how = "the same command" if resumable else "with --out the same command"
+        how += " without --restart" if self.restart else ""
+        return f"{finished:,} of {total:,} runs are done, and {how} resumes from there"
 
     def run(self) -> None:
         """Run what is not finished, and write the tables."""
@@ -257,7 +262,6 @@ def describe_units(plan: "Plan") -> str:
 def stoppable(engine: EngineOptions, *, resumable: bool = True) -> Iterator[Experiments]:
     """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
     experiments = Experiments(ExitStack(), engine)
-    how = "the same command" if resumable else "with --out the same command"
-    watch.sentence = lambda: f"stopped; {experiments.done}, and {how} resumes from there"
+    watch.sentence = lambda: f"stopped; {experiments.kept(resumable)}"
     with told_if_stopped(), experiments._stack:
         yield experiments
