@@ -123,8 +123,9 @@ def _writer(format: str, traffic: Sequence[Traffic]) -> Writer:
         known = format_names(writable=True)
         raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, known)}")
     for query in (entry.query for entry in traffic):
-        for name in (query.query, *query.items):
-            if not name or writer.forbidden.search(name):
+        of_query = writer.forbidden_in_queries or writer.forbidden
+        for name, forbidden in [(query.query, of_query), *((item, writer.forbidden) for item in query.items)]:
+            if not name or forbidden.search(name):
                 raise InputError(f"{format} cannot hold the name {name!r} of query {query.query}: change it")
     return writer
 
