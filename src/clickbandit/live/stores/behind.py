@@ -27,7 +27,6 @@ _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "creat
 _SET_QUERY = (
     f"update queries set batch = ?, {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 )
-_QUERY = f"{QUERY} from queries"
 _values = attrgetter(*_CHANGING, "id")
 
 
@@ -142,7 +141,7 @@ class Behind:
             self._log = [entry for entry in log if put.get(entry.query, -1) < number]
             counted = {id: counts for id, counts in counted.items() if put.get(id, -1) < number}
             missing = counted.keys() - rows.keys()
-            rows |= {row[0]: QueryRow(*row) for row in self._database.find(_QUERY, "id", missing)}
+            rows |= {row[0]: QueryRow(*row) for row in self._database.find(QUERY, "queries", "id", missing)}
             self._rows = [batches.with_counts(rows[id], counts) for id, counts in counted.items()]
             self.keep()
         self._number = last

@@ -85,9 +85,9 @@ _CACHE_KIB = 65_536
 _MODE = 0o600
 """Of files: what users clicked is nobody else's business."""
 _CHECKPOINT_PAGES = 4000
-_MAX_PLACEHOLDERS = 50
-"""Values that stand in a statement one by one, which is quicker than a list of them."""
-_TOGETHER = (32, 16, 8, 4, 2)
+_KEYS_TOGETHER = 50
+"""Keys that one statement looks for."""
+_ROWS_TOGETHER = 32
 """Rows that one statement inserts: with a statement for each, the interpreter's lock is let go of for each."""
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
@@ -122,22 +122,22 @@ class SqliteDatabase(Database):
         return self._connection.execute(statement, values)
 
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        at = 0
-        if statement.startswith("insert") and statement.endswith("?)"):
-            for n in _TOGETHER:
-                while len(rows) - at >= n:
-                    values = tuple(chain.from_iterable(rows[at : at + n]))
-                    self._connection.execute(_for_rows(statement, n), values)
-                    at += n
-        self._connection.executemany(statement, rows[at:])
+        if not (statement.startswith("insert") and statement.endswith("?)")):
+            self._connection.executemany(statement, rows)
+            return
+        for at in range(0, len(rows), _ROWS_TOGETHER):
+            some = rows[at : at + _ROWS_TOGETHER]
+            self._connection.execute(_for_rows(statement, len(some)), tuple(chain.from_iterable(some)))
 
     def failure(self, error: Exception) -> StoreError:
         return StoreError(f"SQLite: {error}")
 
-    def find(self, what: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
-        if not 0 < len(keys) <= _MAX_PLACEHOLDERS:
-            return super().find(what, column, keys)
-        return self.rows(f"select {what} where {column} in ({', '.join('?' * len(keys))})", tuple(keys))
+    def find(self, what: str, table: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
+        wanted, found = list(keys), []
+        for at in range(0, len(wanted), _KEYS_TOGETHER):
+            some = wanted[at : at + _KEYS_TOGETHER]
+            found += self.rows(_for_keys(what, table, column, len(some)), some)
+        return found
 
     def run_script(self, script: str) -> None:
         self._connection.executescript(script)
@@ -277,7 +277,7 @@ class SqliteStore(SqlStore):
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
-            made = self.database.find(f"{QUERY} from queries", "name", [query.name for query in created])
+            made = self.database.find(QUERY, "queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
         self._lend(ids, locked)
@@ -343,6 +343,14 @@ class SqliteStore(SqlStore):
 
 
 @lru_cache
+def _for_keys(what: str, table: str, column: str, n: int) -> str:
+    """A selection of the rows that have one of n keys. SQLite would first put keys after `in` into a table of their
+    own, which takes longer than to look for them."""
+    keys = ", ".join(["(?)"] * n)
+    return f"with keys (one) as (values {keys}) select {what} from keys cross join {table} on {column} = one"
+
+
+@lru_cache(256)
 def _for_rows(statement: str, n: int) -> str:
     """A statement that inserts one row, for n of them."""
     head, values, row = statement.rpartition(" values ")
