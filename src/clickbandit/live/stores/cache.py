@@ -94,9 +94,6 @@ class Rows:
             self._impressions[id] = impression
             self._order.append((id, size))
             self._impressions_size += size
-        for impression in changes.touched:
-            if impression.id in self._impressions:
-                self._impressions[impression.id] = impression
         for id in changes.forgotten:
             self._impressions.pop(id, None)
         while self._impressions_size > MAX_IMPRESSIONS:
