@@ -39,17 +39,19 @@ def _probe() -> bool:
         from clickbandit.compiling.compiler import Compiler
         from clickbandit.compiling.machine_code import rebuild, reduce
 
-        class Given(NamedTuple):
+        class ProbeArguments(NamedTuple):
             flag: bool
             others: FloatArray
             values: FloatArray
 
-        def third(given: Given, i: int) -> float:
+        def third(given: ProbeArguments, i: int) -> float:
             return float(given.values[max(i, int(0.5)) + 1] if given.flag else given.others[min(i, 1)])
 
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
-        outer = numba.njit(**options)(lambda others, values, i: inner(Given(True, others, values), i))
+        outer = numba.njit(**options)(
+            lambda others, values, i: inner(ProbeArguments(True, others, values), i)
+        )
         right = bool(outer(np.zeros(3), np.array([1.0, 2.0, 3.0]), 1) == 3.0)
         (compiled,) = outer.overloads.values()
         return right and rebuild(outer.targetctx, reduce(compiled)).signature == compiled.signature

@@ -19,7 +19,7 @@ from clickbandit.priors import Prior
 _TRIAL_HORIZON = 1000
 
 
-class Algorithm:
+class LiveAlgorithm:
     """What a learner calls: the kernels of a policy, and the optional functions that it has."""
 
     def __init__(self, policy: Policy, known: dict[Any, Any]) -> None:
@@ -109,10 +109,10 @@ class Algorithms:
     """Every policy in use, by its spelling."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Algorithm] = {}
+        self._known: dict[str, LiveAlgorithm] = {}
         self._kernels: dict[Any, Any] = {}
 
-    def add(self, policy: Policy | str) -> Algorithm:
+    def add(self, policy: Policy | str) -> LiveAlgorithm:
         """A policy that is ready to run; compiled now if it was not."""
         if isinstance(policy, str):
             if policy in self._known:
@@ -120,7 +120,7 @@ class Algorithms:
             policy = parse_policy(policy)
         name = str(policy)
         if name not in self._known:
-            algorithm = Algorithm(policy, self._kernels)
+            algorithm = LiveAlgorithm(policy, self._kernels)
             algorithm.warm_up()
             self._known[name] = algorithm
         return self._known[name]

@@ -24,7 +24,7 @@ class Operation(NamedTuple):
     sink: Sink
 
 
-class Counts:
+class ActivityCounts:
     """What happened since the ranker was started."""
 
     def __init__(self) -> None:

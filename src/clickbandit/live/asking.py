@@ -7,7 +7,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.requests import (
-    Click,
+    ClickRequest,
     Clicks,
     RankRequest,
     check_name,
@@ -53,9 +53,9 @@ def for_events(events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
     return Clicks(tuple(map(click_request, events)))
 
 
-def click_request(event: Event | Mapping[str, Any] | Click | Verdict) -> Click | Verdict:
+def click_request(event: Event | Mapping[str, Any] | ClickRequest | Verdict) -> ClickRequest | Verdict:
     """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
-    if isinstance(event, (Click, Verdict)):
+    if isinstance(event, (ClickRequest, Verdict)):
         return event
     if isinstance(event, Event):
         return click(*event)
@@ -74,7 +74,7 @@ def click_request(event: Event | Mapping[str, Any] | Click | Verdict) -> Click |
 
 def click(
     impression: Any, item: Any, event_id: Any, timestamp: Any, action: Any, amount: Any
-) -> Click | Verdict:
+) -> ClickRequest | Verdict:
     """An event that can be looked at, of the fields of an `Event`, or the verdict that it cannot."""
     try:
         check_name(impression, "id")
@@ -88,7 +88,7 @@ def click(
                 raise InputError("event_id must not begin with the character U+001F")
         when = None if timestamp is None else _check_time(timestamp)
         much = None if amount is None else check_amount(amount)
-        return Click(impression, item, key, event_id, when, action, much)
+        return ClickRequest(impression, item, key, event_id, when, action, much)
     except ValueError as error:
         return _invalid(event_id, error)
 

@@ -50,7 +50,7 @@ def compared(settings: RankerSettings, user: str | None) -> tuple[float | None, 
     return settings.holdout, (user or "") if settings.holdout_by == "user" else None
 
 
-class Tally:
+class ComparisonTally:
     """What the impressions that settle in one transaction add."""
 
     def __init__(self) -> None:

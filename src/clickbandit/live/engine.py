@@ -17,7 +17,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Counts, Operation, apart, deliver, without_lists
+from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
 from clickbandit.live.gathering import Gathering
@@ -68,7 +68,7 @@ class Engine:
         settings: RankerSettings,
         load_policies: Callable[[], None],
     ) -> None:
-        self.counts = Counts()
+        self.counts = ActivityCounts()
         self._store = store
         self._settings = settings
         self._of_new_queries = of_new_queries

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.algorithm import Algorithms, LiveAlgorithm
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.settings import RankerSettings
@@ -70,7 +70,7 @@ class Learners:
     def __len__(self) -> int:
         return len(self._known)
 
-    def algorithm(self, policy: str) -> Algorithm:
+    def algorithm(self, policy: str) -> LiveAlgorithm:
         return self.algorithms.add(policy)
 
     def get(self, query: int) -> Learner | None:

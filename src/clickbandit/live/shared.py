@@ -13,7 +13,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.features import Ridge
-from clickbandit.live.algorithm import Algorithm
+from clickbandit.live.algorithm import LiveAlgorithm
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.told import MAX_FEATURE, NUMBER_BYTES, Told
 from clickbandit.priors import (
@@ -190,7 +190,7 @@ class Shared:
         last = min(place, len(curve.mean) - 1)  # places of which nobody told fall as is usual
         return curve.mean[last] * usual[place] / usual[last]
 
-    def prior(self, algorithm: Algorithm, query: str, items: Sequence[str], told: Told) -> Prior | None:
+    def prior(self, algorithm: LiveAlgorithm, query: str, items: Sequence[str], told: Told) -> Prior | None:
         """What a query starts from, if its policy can start from something: scores, features, a file or the order."""
         if algorithm.policy.algorithm.prime is None or (self._settings.prior == "none" and told == Told()):
             return None

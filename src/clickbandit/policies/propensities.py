@@ -12,7 +12,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.policies.contract import State
 
 
-class Estimate(NamedTuple):
+class PropensityEstimate(NamedTuple):
     """By position of a list: how probably its item stands there, and the list is the same down to there."""
 
     chance: FloatArray
@@ -26,7 +26,9 @@ class Estimate(NamedTuple):
     prefix_error: FloatArray
 
 
-def by_draws(rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: Any, draws: int) -> Estimate:
+def by_draws(
+    rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: Any, draws: int
+) -> PropensityEstimate:
     """The propensities of a list that `rank` made from this state, or one just like it."""
     trial = copy_of(state)
     shown, written = np.empty_like(ranking), np.empty_like(memo)
@@ -39,7 +41,7 @@ def by_draws(rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: 
         alike = shown == ranking
         found += alike
         whole += np.logical_and.accumulate(alike)
-    return Estimate(*_estimate(found, draws), *_estimate(whole, draws))
+    return PropensityEstimate(*_estimate(found, draws), *_estimate(whole, draws))
 
 
 def _estimate(found: IntArray, draws: int) -> tuple[FloatArray, FloatArray]:

@@ -214,7 +214,7 @@ def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> N
     )
 
 
-class _Waiting:
+class _PendingFeedback:
     """An impression whose feedback is still to come, while items come and go."""
 
     def __init__(self, ranking: IntArray, memo: FloatArray, n_items: int) -> None:
@@ -237,7 +237,7 @@ def check_items(problem: Problem, where: str) -> None:
     n_items, n_positions = problem.model.n_items, problem.positions
     rank, update, void = map(interpreted, (algorithm.rank, algorithm.update, algorithm.void))
     rng, chance = np.random.default_rng(1), np.random.default_rng(2)
-    waiting: list[_Waiting] = []
+    waiting: list[_PendingFeedback] = []
     for _ in range(400):
         if chance.random() < 0.1:
             n_new = 1 + int(chance.random() * 2)
@@ -261,7 +261,7 @@ def check_items(problem: Problem, where: str) -> None:
         for name, found in (("rank", ranking.tolist()), ("best", best.tolist())):
             in_order = len(set(found)) == n_positions and set(found) <= set(range(n_items))
             assert in_order, f"{where}: with {n_items} items after some came and went, {name} gave {found}"
-        waiting.append(_Waiting(ranking, memo, n_items))
+        waiting.append(_PendingFeedback(ranking, memo, n_items))
         while waiting and chance.random() < 0.55:
             impression = waiting.pop(int(chance.random() * len(waiting)))
             ranking, memo = impression.numbers[impression.ranking], impression.memo

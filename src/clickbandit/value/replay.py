@@ -12,7 +12,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.intervals import watched_sum
-from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.algorithm import Algorithms, LiveAlgorithm
 from clickbandit.policies.base import Policy
 from clickbandit.randomness import generators
 from clickbandit.value.decisions import Decisions
@@ -42,7 +42,7 @@ class Replayed:
 class _Learner:
     """A policy's state for one query."""
 
-    def __init__(self, algorithm: Algorithm, query: str, items: list[str], shown: int, seed: int) -> None:
+    def __init__(self, algorithm: LiveAlgorithm, query: str, items: list[str], shown: int, seed: int) -> None:
         self._algorithm = algorithm
         self._names = items
         self._state = algorithm.start(len(items), shown, 10**6)

@@ -43,7 +43,7 @@ class Person:
         return [item for item, examined in seen if examined and self._attracted[item]]
 
 
-class Arm:
+class DemoArm:
     """One policy and its clicks."""
 
     def __init__(self, policy: str, suffix: str) -> None:
@@ -73,10 +73,10 @@ class Arm:
 class Crowd:
     """Keeps coming until it is told to stop."""
 
-    def __init__(self, ranker: AsyncRanker, metrics: Metrics, arms: Sequence[Arm], seed: int = 0) -> None:
+    def __init__(self, ranker: AsyncRanker, metrics: Metrics, arms: Sequence[DemoArm], seed: int = 0) -> None:
         self.settings = DemoSettings()
         self.arms = list(arms)
-        self.best = Arm("the best lists", "")
+        self.best = DemoArm("the best lists", "")
         """What clicks there would be if everyone saw what they like most on top."""
         self._ranker = ranker
         self._metrics = metrics

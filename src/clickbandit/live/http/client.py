@@ -17,7 +17,7 @@ from clickbandit.live.http import messages
 from clickbandit.live.http.voids import Voids
 from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import (
-    Click,
+    ClickRequest,
     RankRequest,
     arrange,
     check_name,
@@ -146,7 +146,7 @@ class Client:
         """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
         read = [click_request(event) for event in events]
         judged: list[messages.EventResult] = []
-        for part in _parts([event for event in read if isinstance(event, Click)]):
+        for part in _parts([event for event in read if isinstance(event, ClickRequest)]):
             judged += self._call("POST", "/v1/events", messages.EventsAnswer, part).results
         results = iter(judged)
         return [event if isinstance(event, Verdict) else _verdict(next(results)) for event in read]
@@ -335,7 +335,7 @@ class _Unanswered(StoreError):
 def _error(status: int, answer: bytes, repeatable: bool) -> InputError | StoreError:
     """What an answer that is no success means here."""
     try:
-        detail = msgspec.json.decode(answer, type=messages.Problem).detail
+        detail = msgspec.json.decode(answer, type=messages.ProblemDetails).detail
     except msgspec.DecodeError:  # of something between here and the service
         detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
     if status == 503:  # the service says that nothing was done
@@ -354,7 +354,7 @@ def _fallback(request: RankRequest) -> Shown:
     return Shown(new_id(time.time()), request.query, tuple(shown), (1.0,) * len(shown), "", "fallback", now)
 
 
-def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:
+def _parts(clicks: Sequence[ClickRequest]) -> Iterator[bytes]:
     """Bodies with all of these events, each small enough."""
     part: list[bytes] = []
     size = 0

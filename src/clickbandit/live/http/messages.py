@@ -361,12 +361,15 @@ class Ready(Struct):
     status: str = "ok"
 
 
-class Problem(Struct):
+class ProblemDetails(Struct):
     """What is wrong (RFC 9457). The only shape that errors have."""
 
     title: str
     status: int
     detail: Annotated[str, Meta(description="What was expected, what was found, what to do.")]
+
+
+ProblemDetails.__name__ = "Problem"  # of its schema in the OpenAPI document
 
 
 # --- from the ranker's values -------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ _QUERY = f"{QUERY} from queries"
 _values = attrgetter(*_CHANGING, "id")
 
 
-class _Waiting:
+class _WaitingRows:
     """What is to be put of one query."""
 
     __slots__ = ("at", "number", "records", "row", "since", "started")
@@ -54,7 +54,7 @@ class Behind:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingRows] = {}
         """Those that have waited longest first."""
         self._number = 0
         """Of the last batch."""
@@ -97,13 +97,13 @@ class Behind:
             if found is not None:
                 found.row = row
             elif row.id not in done:
-                waiting[row.id] = _Waiting(self._number, now, row)
+                waiting[row.id] = _WaitingRows(self._number, now, row)
         for query, number, records, at, _ in self._log:
             found = waiting.get(query)
             if found is None:
                 if query in done:
                     continue
-                found = waiting[query] = _Waiting(self._number, now, None)
+                found = waiting[query] = _WaitingRows(self._number, now, None)
             found.records += records
             found.number, found.at = number, at
         self.drop()
