@@ -7,7 +7,8 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.live import learning
 
-_SHORT = np.dtype("<i2")
+_ITEM_TYPE = np.dtype("<i2")
+"""Of the item numbers in a stored ranking."""
 
 
 class OwnLists(ABC):
@@ -57,7 +58,7 @@ class OwnLists(ABC):
     def settle_own(self, kept: bytes, clicks: int) -> None:
         """`settle` for a list of its own that has the numbers which its items have now, by `learning.content`."""
         n = len(self._ranking)
-        self._ranking[:] = np.frombuffer(kept, _SHORT, n)
+        self._ranking[:] = np.frombuffer(kept, _ITEM_TYPE, n)
         if self._memo_bytes is not None:
             self._memo_bytes[:] = kept[2 * n :]
         self._clicks.fill(0)

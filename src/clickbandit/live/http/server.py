@@ -35,7 +35,7 @@ _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
 _LOOK = 0.5
 """Seconds between two looks at the workers."""
-_EVERY = 1.0
+_CHECK_INTERVAL = 1.0
 """Seconds between two looks at connections and keys."""
 _BACKLOG = 2048
 _GARBAGE = (50_000, 20, 100)
@@ -135,7 +135,7 @@ class Server:
 
 async def _again_and_again(function: Callable[[], None]) -> None:
     while True:
-        await asyncio.sleep(_EVERY)
+        await asyncio.sleep(_CHECK_INTERVAL)
         function()
 
 
