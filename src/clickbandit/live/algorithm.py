@@ -80,7 +80,7 @@ class LiveAlgorithm:
 
     @cached_property
     def divides(self) -> bool:
-        """Whether it ever divides the items into groups, eliminates any or settles: what histories and rules go by."""
+        """Whether it ever groups items, eliminates any or settles: histories and rules depend on it."""
         told = self.describe(self.start(3, 2, _TRIAL_HORIZON)) if self.describe is not None else {}
         return bool({"groups", "settled"} & told.keys()) or any(
             "eliminated" in entry for entry in told.get("items", ())

@@ -54,7 +54,7 @@ def for_events(events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
 
 
 def click_request(event: Event | Mapping[str, Any] | ClickRequest | Verdict) -> ClickRequest | Verdict:
-    """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
+    """An event, read and checked, or the verdict that it is invalid; one that was read before is returned as it is."""
     if isinstance(event, (ClickRequest, Verdict)):
         return event
     if isinstance(event, Event):

@@ -1,5 +1,5 @@
 """Whether what is stored about a query is what was written, and gives what is in use: its log replayed from the first
-record that is still there, a slice at a time, beside everything else."""
+record that is still there, a slice at a time, concurrently with everything else."""
 
 import logging
 import threading

@@ -1,9 +1,9 @@
 """The thread that does everything: takes what was asked meanwhile, commits it in one transaction, and then answers.
 
 Waiting for the disk is shared by all who wait (group commit). If a batch fails nothing of it is acknowledged: the
-learners that it touched are forgotten, to be made anew from the store, and those who wanted a list get their items in
-the order given. So they do when the store does not answer in time; should it have stored another list for one of them
-all the same, that impression is void.
+learners that it touched are forgotten, to be rebuilt from the store, and those who wanted a list get their items in
+the order given. The same happens when the store does not answer in time; if it has stored another list for one of
+them after all, that impression is void.
 """
 
 import logging
@@ -361,7 +361,7 @@ class Engine:
     # --- answers --------------------------------------------------------------------------------------------
 
     def _fail(self, operations: list[Operation], error: StoreError) -> None:
-        """From now on answer at once, unless the store works all the same."""
+        """From now on answer at once, unless the store works after all."""
         self._down = error
         self._probe()
         self._refuse(operations, error)

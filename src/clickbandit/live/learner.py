@@ -25,7 +25,7 @@ from clickbandit.priors import Prior
 from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
-"""A list that was made longer ago than so many changes of the items is not learned from."""
+"""A list that was made more changes of the items ago than this is not learned from."""
 
 
 class Learner(OwnLists):
@@ -262,7 +262,7 @@ class Learner(OwnLists):
         return learned
 
     def divided(self) -> dict[str, Any]:
-        """What the policy says of its state if it divides items; else nothing, for it may take long to say."""
+        """What the policy says of its state if it divides items; else nothing, since it may take long to say."""
         return self.describe() if self.items and self.algorithm.divides else {}
 
     def never_shows(self, items: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ _ITEM_TYPE = np.dtype("<i2")
 
 
 class OwnLists(ABC):
-    """What a learner says of its last list, and how it learns from such a one."""
+    """What a learner says of its last list, and how it learns from such a list."""
 
     __slots__ = (
         "_clicks",

@@ -1,7 +1,7 @@
 """Another policy in the place of a query's own, taught with what the query's log still has.
 
-A policy that can learn from any list is given all of them. Others learn only from lists of their own making: such a one
-is run along the log, and whenever it would have shown the list that was shown, it is told what was clicked there.
+A policy that can learn from any list is given all of them. Others learn only from lists of their own making: such a
+policy is run along the log, and whenever it would have shown the list that was shown, it is told what was clicked.
 """
 
 from collections.abc import Iterable, Iterator

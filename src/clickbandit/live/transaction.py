@@ -1,7 +1,7 @@
 """One transaction: the rows that the store has locked, learners in memory, and all that changes.
 
 What is done with them is in `batch`. An operation that is wrong raises and leaves nothing behind; so does one whose
-policy fails, and then its learner is made anew from the log. Nothing is acknowledged before the engine has committed.
+policy fails, and then its learner is rebuilt from the log. Nothing is acknowledged before the engine has committed.
 """
 
 import json
@@ -70,7 +70,7 @@ class Transaction:
         self._compared = ComparisonTally()
         self._offers: dict[int, OfferRow] = {}
         self._to_look: set[int] = set()
-        """Queries whose items may be grouped anew."""
+        """Queries whose items may be regrouped."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
@@ -142,7 +142,7 @@ class Transaction:
         )
 
     def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
-        """The histories of queries whose items were grouped anew, or that are to be counted again."""
+        """The histories of queries whose items were regrouped, or that are to be counted again."""
         histories = []
         for query in self._to_look | to_count | self._frozen:
             row, learner = self._by_id[query], self.learners.get(query)
@@ -219,7 +219,7 @@ class Transaction:
             self._log[id] = bytearray(known + record)
 
     def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
-        """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
+        """Run a policy's code; if it fails the learner is forgotten, and rebuilt from the log when it is needed."""
         try:
             do(*given)
         except Exception as error:

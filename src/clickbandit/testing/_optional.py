@@ -36,7 +36,7 @@ _MAX_STEPS_AHEAD = 200
 
 
 def moments_of(problem: Problem, steps: int, where: str) -> list[Session]:
-    """The policy at a few moments of so many steps, with feedback that is late, out of order, lost or void."""
+    """The policy at a few moments of `steps` steps, with feedback that is late, out of order, lost or void."""
     found = []
     session = Session(problem, where)
     chance = np.random.default_rng(5)
@@ -199,7 +199,7 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
 
 
 def check_possible(moments: list[Session], where: str) -> None:
-    """A live ranker would load each of the states that the policy comes to."""
+    """A live ranker would load every state that the policy reaches."""
     for moment in moments:
         _check_possible(moment.problem, moment.state, moment.problem.model.n_items, where)
 
@@ -210,7 +210,7 @@ def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> N
     fresh = problem.policy.start(n_items, problem.positions, horizon=problem.horizon)
     wrong = impossible(problem.policy, state, fresh, problem.positions)
     assert wrong is None, (
-        f"{where}: possible must be true of every state that the policy comes to, found {wrong}"
+        f"{where}: possible must be true of every state that the policy reaches, found {wrong}"
     )
 
 

@@ -1,7 +1,7 @@
 """Simulated people: they ask for lists and click on what they like, late, twice or never, as it is set.
 
-Whoever is shown lists by two policies is the same person before both: what attracts and how far the eyes go is drawn
-once, so that the lists alone make the difference.
+A person who is shown lists by two policies is the same for both: what attracts them and how far down they look is
+drawn once, so that only the lists make the difference.
 """
 
 import asyncio

@@ -143,7 +143,7 @@ class Client:
         return self.events([Event(id, item, event_id)])[0]
 
     def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
-        """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
+        """Many clicks at once, a verdict for each; a bad one does not affect the others."""
         read = [click_request(event) for event in events]
         judged: list[messages.EventResult] = []
         for part in _parts([event for event in read if isinstance(event, ClickRequest)]):
@@ -191,11 +191,11 @@ class Client:
         return self._call("GET", _of(query), QueryDetail)
 
     def history(self, query: str) -> QueryHistory:
-        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        """How it learned: how items were grouped over time, clicks over time, the last impressions."""
         return self._call("GET", f"{_of(query)}/history", QueryHistory)
 
     def freeze(self, query: str) -> QuerySummary:
-        """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        """From now on show the list that is now the best known; impressions until `unfreeze` are not learned from."""
         return self._change(query, "freeze")
 
     def unfreeze(self, query: str) -> QuerySummary:
@@ -212,10 +212,10 @@ class Client:
         window: str | float | None = None,
         replay: bool = False,
     ) -> QuerySummary:
-        """Start afresh, with these settings of the query's own, else with the service's; also before its first use.
+        """Start afresh, with the given settings or the service's defaults; also before the query's first use.
 
-        With `replay` it then learns from what the query's log still has: see `preview`. This alone is not tried again
-        once it may have arrived, for it does something each time.
+        With `replay` it then learns from what the query's log still has: see `preview`. This call alone is not
+        retried once it may have arrived, since each one has an effect.
         """
         body = messages.ResetBody(policy, positions, horizon, window, replay)
         return self._change(query, "reset", _encode(body), repeatable=False)

@@ -18,8 +18,8 @@ class Refused(Exception):
 
 
 def unreadable(body: bytes, error: Exception) -> Refused:
-    """Of a body that is no JSON; one that is but for NaN or Infinity, as some programs write them, says a number that
-    is none."""
+    """The refusal of a body that is not JSON. NaN and Infinity, which some programs write, are refused as numbers where
+    the rest is JSON."""
     found: list[str] = []
     try:
         json.loads(body, parse_constant=found.append)

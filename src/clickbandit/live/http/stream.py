@@ -1,6 +1,6 @@
 """What open pages show, once a second, worked out once for all who look at the same.
 
-Server-sent events: each message is the whole of what a view shows, so that whoever missed some needs only the next.
+Server-sent events: each message is the whole of what a view shows, so that a page that missed some needs only the next.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Most transactions write them as one row of bytes, a batch, and they wait in memory to be put into their tables, where a
 query's rows of some seconds are one. After a crash they are read from the batches again. What the tables have of one
-query is as of one transaction, for its row and its log are put together.
+query is as of one transaction, since its row and its log are put together.
 """
 
 import time
@@ -20,7 +20,7 @@ MAX_SECONDS = 5.0
 MAX_WAITING = 5000
 """How many transactions and seconds rows of a query may wait, and of how many queries."""
 _AT_ONCE = 50
-"""Queries that are put in one transaction for having waited so long, so that none takes long for it."""
+"""How many queries that waited too long are put in one transaction, so that none takes long."""
 _ADD = insert("batches", ("number", "written", "checksum"))
 _ADD_LOG = insert("log", LogRow._fields)
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
@@ -49,7 +49,7 @@ class _WaitingRows:
 class Behind:
     """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`.
 
-    Rows wait as they are: where a transaction changed some and is not committed, all is to be loaded anew.
+    Rows wait as they are: where a transaction changed some and is not committed, all must be reloaded.
     """
 
     def __init__(self, database: Database) -> None:

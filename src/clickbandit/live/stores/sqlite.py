@@ -88,7 +88,7 @@ _CHECKPOINT_PAGES = 4000
 _MAX_PLACEHOLDERS = 50
 """Values that stand in a statement one by one, which is quicker than a list of them."""
 _TOGETHER = (32, 16, 8, 4, 2)
-"""Rows that one statement inserts: with a statement for each, the interpreter's lock is let go of for each."""
+"""Rows that one statement inserts: with a statement for each, the interpreter's lock would be released for each."""
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
 
@@ -336,7 +336,7 @@ class SqliteStore(SqlStore):
         super()._delete(queries)
 
     def close(self) -> None:
-        with suppress(StoreError):  # whoever opens it next does it
+        with suppress(StoreError):  # else it is done when the file is next opened
             self._put_all()
         super().close()
         os.close(self._lock_file)
