@@ -11,7 +11,7 @@ __version__ = "0.2.0"
 
 
 def _public_names() -> dict[str, str]:
-    """The module of each public name, as the stub beside this file says."""
+    """The module of each public name, as the stub next to this file says."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [statement for statement in stub.body if isinstance(statement, ast.ImportFrom)]
     return {name.name: str(line.module) for line in imports for name in line.names}

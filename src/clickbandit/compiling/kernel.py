@@ -85,7 +85,7 @@ _COUNTED = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
 
 
 class _Kernel(CPUDispatcher):
-    """A kernel, which runs as plain Python where Python calls it, for it has no wrapper for such callers."""
+    """A kernel, which runs as plain Python where Python calls it, since it has no wrapper for such callers."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return interpreted(self)(*arguments, **named)
@@ -126,14 +126,14 @@ def entry_point(function: Function) -> Function:
 def counted_entry_point(function: Function) -> Function:
     """An entry point that is called without end, and leaves the work to kernels.
 
-    It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
+    It counts references, since numba would otherwise not release a generator that it is handed: 64 bytes a call.
     """
     return cast(Function, _for_python(function, _COUNTED))
 
 
 def quick_entry_point(function: Function) -> Function:
-    """An entry point for so little work that it keeps the GIL: to let go of it and to get it back takes as long, and
-    another thread may have it for milliseconds meanwhile."""
+    """An entry point for so little work that it keeps the GIL: releasing and reacquiring it would take as long as the
+    work, and another thread may hold it for milliseconds meanwhile."""
     return cast(Function, _for_python(function, _OPTIONS, nogil=False))
 
 

@@ -20,8 +20,8 @@ class PropensityEstimate(NamedTuple):
     estimates, is right on average but for a share of (1 - chance)^(draws + 1); itself it is too high by less than
     1 / (draws + 1)."""
     error: FloatArray
-    """Its standard error: the standard deviation of what the chance may be after so many draws, above 0 also where all
-    of them agree."""
+    """Its standard error: the standard deviation of what the chance may be after these draws, above 0 even where all of
+    them agree."""
     prefix: FloatArray
     prefix_error: FloatArray
 
@@ -45,7 +45,7 @@ def by_draws(
 
 
 def _estimate(found: IntArray, draws: int) -> tuple[FloatArray, FloatArray]:
-    """A chance and its standard error, of so many draws and the list itself."""
+    """A chance and its standard error, from this many draws and the list itself."""
     middle = (found + 1) / (draws + 2)
     return (found + 1) / (draws + 1), np.sqrt(middle * (1 - middle) / (draws + 3))
 
