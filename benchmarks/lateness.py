@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from clickbandit import ClickModel, best_list
 from clickbandit.compiling.kernel import IntArray, interpreted
-from clickbandit.live.algorithm import Algorithm
-from clickbandit.live.records import Rank, Settle, Void, read
+from clickbandit.live.algorithm import LiveAlgorithm
+from clickbandit.live.records import RankRecord, SettleRecord, VoidRecord, read
 from clickbandit.live.stores.contract import POLICY, VOID
 
 SHOW, SHOW_IN_VAIN, LEARN, GIVE_BACK = range(4)
@@ -54,17 +54,17 @@ def lateness(store: Path, query: str) -> Lateness:
     events = []
     for record in records:
         match record:
-            case Rank():
+            case RankRecord():
                 events.append(SHOW_IN_VAIN if next(outcomes) == VOID else SHOW)
-            case Settle():
+            case SettleRecord():
                 events.append(LEARN)
-            case Void():
+            case VoidRecord():
                 events.append(GIVE_BACK)
     return Lateness(np.array(events, np.int8))
 
 
 def regret_of(
-    algorithm: Algorithm, model: ClickModel, positions: int, horizon: int, late: Lateness, run: int
+    algorithm: LiveAlgorithm, model: ClickModel, positions: int, horizon: int, late: Lateness, run: int
 ) -> float:
     """The expected regret of a simulated run, over the lists that count."""
     rng, users, numbers = (np.random.default_rng([run, stream]) for stream in range(3))

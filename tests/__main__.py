@@ -8,8 +8,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-QUICK = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
-BESIDE = (("lint-imports",), ("mypy",))
+STYLE = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
+DURING_TESTS = (("lint-imports",), ("mypy",))
 """These run, one after the other, while the tests do."""
 TESTS = ("pytest", "-q", "-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")
 """On two cores: a fifth of the time one test or another waits for a browser, a disk or a clock."""
@@ -36,12 +36,12 @@ def main() -> int:
     failed = []
     tests = (*TESTS, *sys.argv[1:])
     with ThreadPoolExecutor(max_workers=1) as pool:
-        beside = [pool.submit(run, command, wait=True) for command in BESIDE]
-        for command in (*QUICK, tests):
+        running = [pool.submit(run, command, wait=True) for command in DURING_TESTS]
+        for command in (*STYLE, tests):
             announce(command)
             if run(command).returncode:
                 failed.append(command[0])
-        for command, future in zip(BESIDE, beside, strict=True):
+        for command, future in zip(DURING_TESTS, running, strict=True):
             announce(command)
             done = future.result()
             print(done.stdout, end="", flush=True)

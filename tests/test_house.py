@@ -1,7 +1,8 @@
-"""The rules of the house that no linter has: sizes, private modules, and no cycle between modules."""
+"""The rules of the house that no linter has: sizes, names, private modules, and no cycle between modules."""
 
 import ast
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,11 @@ BY_CONTRACT = {
     "PatternLaw.__call__": "is that contract",
 }
 """Functions of the package that may have more parameters, and why; commands of the command line may too."""
+SHARED_NAMES = {
+    "State": "every policy names the arrays of its state so, by the contract of policies",
+    "Params": "every click model names its parameters so, by the contract of click models",
+}
+"""Classes of the package that several modules may have, and why."""
 
 
 def sources(*folders: str) -> list[Path]:
@@ -97,6 +103,16 @@ def test_no_function_has_too_many_parameters() -> None:
             if n > MAX_PARAMETERS and not is_command(function):
                 found.add(name)
     assert found == set(BY_CONTRACT)
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    found = defaultdict(list)
+    for path in sources("src"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name not in SHARED_NAMES:
+                found[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert len(found) > 200
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
 def test_nothing_imports_a_private_module_of_another_package() -> None:

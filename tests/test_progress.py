@@ -15,7 +15,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     """One without ipywidgets, for which rich warns."""
     monkeypatch.setattr(console, "_is_jupyter", lambda: True)
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr(progress, "_REDRAW_SECONDS", 0.0)
 
 
 def test_a_notebook_without_widgets_has_one_quiet_line(
@@ -37,7 +37,7 @@ def test_a_notebook_without_widgets_has_one_quiet_line(
 def test_work_that_is_quickly_done_says_nothing(
     notebook: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "_EVERY", 60.0)
+    monkeypatch.setattr(progress, "_REDRAW_SECONDS", 60.0)
     with progress_bar(10, "simulating") as advance:
         advance(10)
     assert capsys.readouterr() == ("", "")

@@ -50,5 +50,5 @@ def test_regret_bound_grows_with_the_horizon(
 
 @pytest.mark.parametrize("horizon", [4, 0, -1, math.nan])
 def test_regret_bound_needs_five_steps(horizon: Any) -> None:
-    with pytest.raises(InputError, match=f"from a horizon of 5 steps on, found {horizon}"):
+    with pytest.raises(InputError, match=f"for a horizon of at least 5 steps, found {horizon}"):
         regret_bound(CascadeModel([0.5, 0.1]), 1, horizon)

@@ -43,7 +43,7 @@ def wait_for_worker(client: Any, address: str) -> None:
 
 
 def result_of(future: Any, doing: str) -> Any:
-    """What a worker came to; what went wrong there is told here, in one sentence."""
+    """A worker's result; its failure is raised here as one sentence."""
     try:
         return future.result()
     except InputError:

@@ -1,4 +1,4 @@
-"""Packages that only some features need: import them from here, and who lacks one is told which extra brings it.
+"""Packages that only some features need: import them from here, so that a missing one is reported with its extra.
 
 The core of clickbandit (policies, click models, simulations in Python, the live ranker) needs none of them.
 """

@@ -54,7 +54,7 @@ class Ridge:
 
         An item differs from what its features say, by as much as items did so far beyond the chance of their clicks,
         so that the strength stays low where features say little, however many queries there were. As those differed,
-        so is what they taught uncertain, beside the chance of their clicks.
+        so is what they taught uncertain, besides the chance of their clicks.
         """
         x = self._read(features)
         if self._fitted is None:

@@ -80,10 +80,10 @@ def mean_of_strata(
 
 
 _MIN_FOR_SKEWNESS = 5
-"""Values from which on their skewness is made use of."""
+"""The least number of values whose skewness is used."""
 _ROUNDING = 1e-9  # of degrees of freedom: what is whole but for that is not rounded down
 _MAX_FREEDOM = 1000
-"""With so many degrees of freedom Student's quantile is the normal one but for a thousandth."""
+"""With this many degrees of freedom Student's quantile is within a thousandth of the normal one."""
 
 
 # --- from draws ---------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _units(sums: Sums | Units) -> Units:
 
 
 def _effective(parts: Sequence[tuple[float, float]]) -> float:
-    """How many equal values are as much evidence as so many of each weight (Kish's effective sample size)."""
+    """How many values of equal weight are as much evidence as these weighted ones (Kish's effective sample size)."""
     squares = sum(weight * weight * n for weight, n in parts)
     return sum(weight * n for weight, n in parts) ** 2 / squares if squares > 0 else 0.0
 

@@ -124,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m clickbandit.prebuild", description=__doc__)
     parser.add_argument("wheel", type=Path, help="a wheel without machine code")
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where to write the new one (beside the old one)"
+        "--out", type=Path, metavar="FOLDER", help="where to write the new one (next to the old one)"
     )
     parser.add_argument("--policy", action="append", help="only this policy, repeatable")
     parser.add_argument("--model", action="append", help="only this click model, repeatable")

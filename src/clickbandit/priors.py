@@ -170,7 +170,7 @@ class Prior(Documented):
 
         `errors` are the standard errors of the attractions, which say how many examinations each is worth; without
         them each is worth the default strength. Where a model's users do not always look at the first position, an
-        item is as attractive as it is clicked there, for a prior's examination is against the first.
+        item is as attractive as it is clicked there, since a prior's examination is against the first.
 
         >>> from clickbandit import PositionBasedModel
         >>> Prior.from_model(PositionBasedModel([0.8, 0.2], examination=[0.5, 0.25])).attraction
@@ -297,7 +297,7 @@ def estimate_curve(clicks: Any, exposures: Any) -> Curve | None:
     weight, total = weight[:, :seen], total[:seen]
     rate = np.minimum(1, clicks[:, :seen] / np.maximum(exposures[:, :seen], 1e-9))
     mean = (weight * rate).sum(axis=0) / total
-    # between queries, with one more that is as far from the mean as usual, for there may be few
+    # between queries, with one more that is as far from the mean as usual, since there may be few
     square = (weight**2 * (rate - mean) ** 2).sum(axis=0) + mean * (1 - mean) / SPREAD
     n_queries = total**2 / (weight**2).sum(axis=0)
     reach = [student_quantile(max(1, round(n) - 1)) for n in n_queries]

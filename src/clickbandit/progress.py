@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, TaskID
 
-_EVERY = 0.5  # seconds between two updates of the line
+_REDRAW_SECONDS = 0.5  # between two updates of the line
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _bar(*columns: "ProgressColumn") -> "Progress":
     class Line(Progress):
         """One line that is written over, and is gone in the end."""
 
-        shown, due = False, time.monotonic() + _EVERY
+        shown, due = False, time.monotonic() + _REDRAW_SECONDS
 
         def advance(self, task_id: "TaskID", advance: float = 1) -> None:
             self.update(task_id, advance=advance)
@@ -92,7 +92,7 @@ def _bar(*columns: "ProgressColumn") -> "Progress":
         def update(self, task_id: "TaskID", **fields: Any) -> None:
             super().update(task_id, **fields)
             if time.monotonic() >= self.due:
-                self.shown, self.due = True, time.monotonic() + _EVERY
+                self.shown, self.due = True, time.monotonic() + _REDRAW_SECONDS
                 task = self.tasks[task_id]
                 print(f"\r{task.description}: {task.percentage:.0f}%", end="", file=sys.stderr, flush=True)
 

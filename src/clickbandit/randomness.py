@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 STREAMS = 2
-"""Raised whenever the same seed comes to give other runs, so that runs from before are not continued."""
+"""Raised whenever a change makes the same seed give other runs, so that older runs are not continued."""
 
 
 def generators(

@@ -95,7 +95,7 @@ class Registry(Generic[T]):
         return importlib.import_module(f"{self._package.__name__}.{name}")
 
     def _classes(self, module: ModuleType) -> list[type[T]]:
-        """The classes that a module or a package defines itself; not those that stand beside the base."""
+        """The classes that a module or a package defines itself; not those defined next to the base."""
         return [
             value
             for value in vars(module).values()

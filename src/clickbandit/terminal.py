@@ -16,7 +16,7 @@ _UNBOUNDED = 160  # of a file or a pipe
 def print_table(rows: Sequence[Mapping[str, Any]], keys: int = 1) -> None:
     """Rows with the same columns, as a table.
 
-    No word is broken: columns that do not fit beside the others follow in a further table, after the first `keys`
+    No word is broken: columns that do not fit next to the others follow in a further table, after the first `keys`
     columns, which say what a row is of.
 
     >>> print_table([{"policy": "batchrank", "regret": "1,200"}])  # doctest: +NORMALIZE_WHITESPACE

@@ -137,7 +137,7 @@ def check_assumptions(
 
 
 def regret_bound(model: ClickModel, positions: int, horizon: int) -> float:
-    """What BatchRank's expected regret over so many steps is at most, if the model keeps the assumptions.
+    """An upper bound on BatchRank's expected regret over `horizon` steps, if the model keeps the assumptions.
 
     Theorem 1 of the paper: 192 K^3 L / ((1 - a_max) gap) log T + 4 K L (3 e + K), where a_max is the highest
     attraction and gap the smallest step between one of the K most attractive items and the next.
@@ -149,7 +149,7 @@ def regret_bound(model: ClickModel, positions: int, horizon: int) -> float:
     refuse_rate(model)
     model.check_positions(positions)
     if not horizon >= 5:
-        raise InputError(f"the regret bound holds from a horizon of 5 steps on, found {horizon}")
+        raise InputError(f"the regret bound holds for a horizon of at least 5 steps, found {horizon}")
     K, L = positions, model.n_items
     attraction = np.sort(model.attraction)[::-1][: K + 1]
     gap = float((attraction[:-1] - attraction[1:]).min(initial=math.inf))
@@ -181,7 +181,7 @@ def _sample(model: ClickModel, positions: int, samples: int, rng: np.random.Gene
 
 
 def _compare_alone(model: ClickModel, piece: Lists, best: list[int], worst: dict[int, _Worst]) -> None:
-    """Assumptions 2, 4 and 6: each list by itself, or beside the best one."""
+    """Assumptions 2, 4 and 6: each list by itself, or against the best one."""
     lists, clicked, examined = piece
     product = examined * np.asarray(model.attraction)[lists]
     least = np.minimum.accumulate(examined, axis=1)
@@ -199,7 +199,7 @@ def _compare_alone(model: ClickModel, piece: Lists, best: list[int], worst: dict
 def _compare_pairs(
     model: ClickModel, piece: Lists, worst: dict[int, _Worst], rng: np.random.Generator | None
 ) -> None:
-    """Assumptions 3 and 5: each list beside its rearrangements, or with a generator beside a random one of each."""
+    """Assumptions 3 and 5: each list against its rearrangements, or with a generator against a random one of each."""
     lists, _, examined = piece
     n, n_positions = lists.shape
     for k in _choices(n_positions, n, rng):
@@ -233,7 +233,7 @@ def _at(rows: npt.NDArray[_Number], column: IntArray) -> npt.NDArray[_Number]:
 def _tidied(lists: IntArray, k: IntArray) -> IntArray:
     """The lists with the same item at k and the same items above it in order, and the first free items below.
 
-    The lists that assumption 3 says to be alike all become the same one, so beside it they need no other.
+    The lists that assumption 3 says to be alike all become the same one, so they need be compared with no other.
     """
     n, n_positions = lists.shape
     at = np.arange(n_positions) - k[:, None]  # 0 at position k

@@ -119,7 +119,9 @@ def test_workers_with_other_code_are_refused(
 ) -> None:
     expected = {**on_cluster.versions(), "numpy": "0.1"}
     monkeypatch.setattr(on_cluster, "versions", lambda: expected)
-    with pytest.raises(InputError, match=r"other numbers: numpy is .* there and 0.1 here: install the same"):
+    with pytest.raises(
+        InputError, match=r"different results: numpy is .* there and 0.1 here: install the same"
+    ):
         table(tmp_path, plan, cluster=cluster.scheduler_address)
 
 

@@ -104,7 +104,7 @@ def specialise_plainly(template: str, *, compiled: bool, **parts: Any) -> Any:
 class PlainAlgorithms(Algorithms):
     """Policies as plain Python: for those that are not worth the time to compile."""
 
-    def add(self, policy: Any) -> algorithm.Algorithm:
+    def add(self, policy: Any) -> algorithm.LiveAlgorithm:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(algorithm, "specialise", specialise_plainly)
             return super().add(policy)

@@ -12,7 +12,7 @@ from clickbandit.live import Ranker, transaction
 from clickbandit.live import engine as engine_module
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Items, Start
+from clickbandit.live.records import ItemsRecord, StartRecord
 from clickbandit.live.requests import arrange, rank_request
 
 ITEMS = list("ABCDEF")
@@ -256,17 +256,17 @@ def test_feedback_to_lists_from_before_items_came_and_went(open_ranker):
 
 def test_numbers_of_items_are_followed():
     learner = Learner("shoes", Algorithms())
-    learner.apply(Start("random", 2, 100, 0, list("ABCD")))
+    learner.apply(StartRecord("random", 2, 100, 0, list("ABCD")))
     version = learner.version
-    learner.apply(Items(["E", "F"], ["B"], {}))
-    learner.apply(Items(["G"], ["A", "F"], {}))
+    learner.apply(ItemsRecord(["E", "F"], ["B"], {}))
+    learner.apply(ItemsRecord(["G"], ["A", "F"], {}))
     assert learner.items == list("CDEG")
     assert learner._numbers_since(version).tolist() == [-1, -1, 0, 1]
     assert learner._numbers_since(version + 1).tolist() == [-1, 0, 1, 2, -1]  # of A, C, D, E, F
     ranking = np.array([2, 1], "<i2").tobytes()
     found = learner.feedback(version, ranking, b"")
     assert (np.frombuffer(found.ranking, "<i2").tolist(), found.complete) == ([0, -1], False)
-    learner.apply(Start("random", 2, 100, 0, list("ABCD")))
+    learner.apply(StartRecord("random", 2, 100, 0, list("ABCD")))
     assert learner._numbers_since(version) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from clickbandit.intervals import Units, watched_difference, watched_over_shares
 from clickbandit.live.comparison import certainty, freezing, is_held_out
-from clickbandit.live.history import Look
+from clickbandit.live.history import LearnerReport
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import SURE, UNDIVIDED, QueryRow
 from clickbandit.live.values import Arm, Estimate, Holdout, QuerySummary
@@ -202,7 +202,7 @@ def test_a_policy_without_groups_is_asked_now_and_then_how_sure_it_is(in_place, 
     row = QueryRow(1, "shoes", "cts", 2, 1000, None, 0)
     for learned, asked in ((300, 1), (999, 1), (1000, 2), (1500, 2), (2000, 3)):
         row.learned = learned
-        row.progress = Look(row, learner, 0).progress
+        row.progress = LearnerReport(row, learner, 0).progress
         assert row.progress == progress
         assert learner.asked == asked
 

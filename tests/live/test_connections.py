@@ -29,7 +29,7 @@ LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """It looks at connections every second: that is long for a test."""
-    monkeypatch.setattr(server_module, "_EVERY", 0.05)
+    monkeypatch.setattr(server_module, "_CHECK_INTERVAL", 0.05)
 
 
 @pytest.fixture

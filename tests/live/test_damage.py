@@ -268,7 +268,7 @@ def test_a_log_that_begins_anew_past_what_is_verified_is_no_damage(damaged, monk
 
 def test_all_queries_are_checked_in_the_background(damaged, folder, monkeypatch):
     reopen, _ = damaged
-    monkeypatch.setattr(checking, "_FIRST", 0.01)
+    monkeypatch.setattr(checking, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(checking, "_SHARE", 1.0)
     ranker = reopen()
     for query in ("hats", "boots"):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from clickbandit.live.demo.crowd import Arm, Crowd, Person
+from clickbandit.live.demo.crowd import Crowd, DemoArm, Person
 from clickbandit.live.demo.messages import DemoSettings
 from clickbandit.live.demo.queries import ATTRACTIONS, EXAMINATION, POSITIONS, QUERIES
 from clickbandit.live.http.metrics import Metrics
@@ -71,7 +71,7 @@ class Lists:
 def come(seconds=0.7, **settings):
     """A crowd before two policies that show the same lists."""
     ranker = Lists()
-    crowd = Crowd(ranker, Metrics(), [Arm("one", ""), Arm("other", " (other)")])
+    crowd = Crowd(ranker, Metrics(), [DemoArm("one", ""), DemoArm("other", " (other)")])
     crowd.settings = DemoSettings(**{"speed": 300, "delay": 0, **settings})
 
     async def run():

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from clickbandit.live import Event, Unknown, history, methods
-from clickbandit.live.history import LOOK_AGAIN, MAX_FRAMES, MAX_POINTS, History, Look
+from clickbandit.live.history import LOOK_AGAIN, MAX_FRAMES, MAX_POINTS, History, LearnerReport
 from clickbandit.live.learner import Learner
 from clickbandit.live.stores.contract import (
     DIVIDED,
@@ -283,7 +283,7 @@ def test_a_history_is_bounded():
     row = QueryRow(1, "q", "batchrank", 3, 10, None, 0)
     document = History()
     for k in range(300):
-        look = object.__new__(Look)
+        look = object.__new__(LearnerReport)
         look.generation, look.frozen, look.now, look.learned = 1, False, k, k
         names = [f"item {(k + j) % 400} with a long name" for j in range(300)]
         look.groups = [{"first": 1, "last": 3, "items": names}]

@@ -5,7 +5,7 @@ import pytest
 
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Start
+from clickbandit.live.records import StartRecord
 from clickbandit.policies.base import parse_policy, policy_names
 
 YARDSTICKS = ("random", "given")
@@ -19,7 +19,7 @@ class Shop:
 
     def __init__(self, policy: str, algorithms: Algorithms, items: list[str]) -> None:
         self.learner = Learner("shoes", algorithms)
-        self.learner.apply(Start(policy, 2, 300, 1, items))
+        self.learner.apply(StartRecord(policy, 2, 300, 1, items))
         self.items = items
         self.users = np.random.default_rng(3)
         self.waiting: list[tuple[int, bytes, bytes, list[int]]] = []

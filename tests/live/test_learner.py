@@ -41,7 +41,7 @@ def test_with_immediate_feedback_lists_are_the_simulators(policy, algorithms):
     run = Run(problem, seed=7)
     run.rng, _ = generators(7, "shoes", "live", policy, 0)  # where the users' model would be named
     learner = Learner("shoes", algorithms)
-    learner.apply(records.Start(policy, 3, 500, 7, ITEMS))
+    learner.apply(records.StartRecord(policy, 3, 500, 7, ITEMS))
     for step in range(1500 if policy in COMPILED else 300):
         run.advance(1)
         learner.rank()
@@ -56,7 +56,7 @@ class Log:
     """A learner with late, lost and void feedback, and all that happened to it written down."""
 
     def __init__(self, policy: str, algorithms: Algorithms) -> None:
-        first = records.Start(policy, 3, 200, 1, ITEMS)
+        first = records.StartRecord(policy, 3, 200, 1, ITEMS)
         self.learner = Learner("shoes", algorithms)
         self.learner.apply(first)
         self.rows = [records.text(first)]
@@ -109,17 +109,17 @@ def test_records_are_read_as_they_were_written():
         records.RANK
         + records.settle(ranking.astype("<i2").tobytes(), 0b101, memo.tobytes())
         + records.void(ranking.astype("<i2").tobytes(), b"")
-        + records.text(records.Items(["Größe"], ["B"], {"C": 2}))
+        + records.text(records.ItemsRecord(["Größe"], ["B"], {"C": 2}))
     )
     rank, settled, voided, items = records.read(row)
-    assert rank == records.Rank()
-    assert isinstance(settled, records.Settle)
+    assert rank == records.RankRecord()
+    assert isinstance(settled, records.SettleRecord)
     assert settled.ranking.tolist() == [3, -1, 700]
     assert settled.clicks.tolist() == [1, 0, 1]
     assert settled.memo.tolist() == memo.tolist()
-    assert isinstance(voided, records.Void)
+    assert isinstance(voided, records.VoidRecord)
     assert voided.memo.tolist() == []
-    assert items == records.Items(["Größe"], ["B"], {"C": 2})
+    assert items == records.ItemsRecord(["Größe"], ["B"], {"C": 2})
     with pytest.raises(records.Damaged, match="kind 9"):
         list(records.read(b"\x09"))
 
@@ -132,7 +132,7 @@ def test_a_policy_that_must_be_told_about_users_is_refused():
 def test_lists_leave_nothing_behind():
     """numba must let go of the generator, or a service that runs for weeks is out of memory."""
     learner = Learner("shoes", ALGORITHMS)
-    learner.apply(records.Start("batchrank", 2, 1000, 0, ["A", "B", "C"]))
+    learner.apply(records.StartRecord("batchrank", 2, 1000, 0, ["A", "B", "C"]))
     learner.rank()
     before = sys.getrefcount(learner.rng)
     for _ in range(100):
@@ -152,7 +152,7 @@ def test_a_snapshot_is_read_by_the_order_of_its_fields_whatever_they_were_called
 
 def started(policy: str, algorithms: Algorithms) -> Learner:
     learner = Learner("shoes", algorithms)
-    learner.apply(records.Start(policy, 3, 200, 1, ITEMS))
+    learner.apply(records.StartRecord(policy, 3, 200, 1, ITEMS))
     return learner
 
 
@@ -206,11 +206,11 @@ def test_only_those_that_divide_items_are_asked_how(plain):
 
 def test_names_are_written_once_however_many_items_leave(plain, monkeypatch):
     learner = Learner("shoes", plain)
-    learner.apply(records.Start("cts", 2, 100, 1, list("ABCDEF")))
+    learner.apply(records.StartRecord("cts", 2, 100, 1, list("ABCDEF")))
     named = []
     name = Learner._name
     monkeypatch.setattr(Learner, "_name", lambda self, items: (named.append(items), name(self, items)))
-    learner.apply(records.Items(["G", "H"], ["E", "A", "G"], {}))
+    learner.apply(records.ItemsRecord(["G", "H"], ["E", "A", "G"], {}))
     assert named == [["B", "C", "D", "F", "H"]]
     assert learner.changes == [[2, -5, -1, -5]]
     assert [learner.index[item] for item in learner.items] == list(range(5))

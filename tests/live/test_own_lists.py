@@ -9,14 +9,14 @@ from clickbandit.live import Ranker, learning
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.chances import last_chances, read_chances, write_chances
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Items, Start, bits, settle, settle_both
+from clickbandit.live.records import ItemsRecord, StartRecord, bits, settle, settle_both
 
 ITEMS = [f"item {k}" for k in range(6)]
 
 
 def started(policy):
     learner = Learner("shoes", Algorithms())
-    learner.start(Start(policy, 4, 1000, 1, ITEMS))
+    learner.start(StartRecord(policy, 4, 1000, 1, ITEMS))
     return learner
 
 
@@ -50,7 +50,7 @@ def test_lists_of_other_items_are_not_its_own():
     assert None not in others  # as those of rows that were read from the store are
     learner.rank()
     assert learner.numbers is numbers
-    learner.change(Items(["new"], [], {}))
+    learner.change(ItemsRecord(["new"], [], {}))
     assert learner.numbers is not numbers
 
 

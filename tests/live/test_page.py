@@ -83,7 +83,7 @@ def window(chromium):
 @pytest.fixture
 def ranker(folder, monkeypatch):
     monkeypatch.setattr(algorithm, "specialise", specialise_plainly)
-    monkeypatch.setattr(stream, "_EVERY", 0.1)  # nobody looks for so long here
+    monkeypatch.setattr(stream, "_MIN_INTERVAL", 0.1)  # nobody looks for long here
 
     def make(**settings):
         return AsyncRanker(

@@ -15,7 +15,7 @@ from clickbandit.features import Ridge
 from clickbandit.live import Ranker, algorithm
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Items, Start, read, text
+from clickbandit.live.records import ItemsRecord, StartRecord, read, text
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import MIN_LESSONS, Shared, Taught, as_record
 from clickbandit.live.told import Told
@@ -50,8 +50,8 @@ def test_a_record_holds_all_that_a_query_starts_from(policy: str, plain: Algorit
         Prior([0.1, 0.5, 0.3, 0.2], [50.0] * 4, [1, 2, 3, 0], [[1.0], [0.5, 0.4]], [[0.1], [0.2, 0.3]])
     )
     records = [
-        Start(policy, 2, 1000, 1, ITEMS, prior, [3.0, 4.0, 2.0, 1.0], FEATURES),
-        Items(["E"], [], {}, [(0.4, 7.0)]),
+        StartRecord(policy, 2, 1000, 1, ITEMS, prior, [3.0, 4.0, 2.0, 1.0], FEATURES),
+        ItemsRecord(["E"], [], {}, [(0.4, 7.0)]),
     ]
     learners = [Learner("q", plain), Learner("q", plain)]
     for record in records:
@@ -69,8 +69,8 @@ def test_a_record_holds_all_that_a_query_starts_from(policy: str, plain: Algorit
 
 
 def test_records_of_before_priors_are_as_they_were() -> None:
-    assert b"prior" not in text(Start("cts", 2, 1000, 1, ITEMS))
-    assert b"expected" not in text(Items(["E"], [], {}))
+    assert b"prior" not in text(StartRecord("cts", 2, 1000, 1, ITEMS))
+    assert b"expected" not in text(ItemsRecord(["E"], [], {}))
 
 
 def test_a_lesson_is_read_as_it_was_written() -> None:
@@ -176,7 +176,7 @@ class TestRanker:
             rankers[-1].ping()  # from then on the log is where it is read
             asked = f"select records from log join queries on query = id where name = '{query}' order by log.number"
             (start, *_) = read(sql(asked)[0][0])
-            assert isinstance(start, Start)
+            assert isinstance(start, StartRecord)
             return start._asdict()
 
         return first

@@ -81,7 +81,7 @@ def test_wrong_keys_are_slowed_down(open_service, monkeypatch):
 
 
 def test_keys_are_read_again_when_their_file_changes(open_service, folder, capfd, monkeypatch):
-    monkeypatch.setattr(server_module, "_EVERY", 0.05)
+    monkeypatch.setattr(server_module, "_CHECK_INTERVAL", 0.05)
     path = folder / "keys"
     path.write_text(f"a:{KEY}a\n")
     service = open_service(keys=KeysFile(path, {}))

@@ -25,7 +25,7 @@ def messages(response, n):
 
 @only_sqlite
 def test_a_stream_says_what_changes(url, monkeypatch):
-    monkeypatch.setattr(stream, "_EVERY", 0.1)
+    monkeypatch.setattr(stream, "_MIN_INTERVAL", 0.1)
     with contextlib.ExitStack() as stack:
         served = stack.enter_context(serve(AsyncRanker(url, policy="random", positions=3)))
 
@@ -64,7 +64,7 @@ def test_a_stream_says_what_changes(url, monkeypatch):
 @only_sqlite
 def test_all_who_look_at_the_same_cost_one(url, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 5)
-    monkeypatch.setattr(stream, "_EVERY", 0.3)
+    monkeypatch.setattr(stream, "_MIN_INTERVAL", 0.3)
     looks = 0
     stats = AsyncRanker.stats
 

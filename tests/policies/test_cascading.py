@@ -262,8 +262,8 @@ def test_termination_is_checked() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("cascade-ucb-v:exploration=-1", "exploration must be a number from 0 on"),
-        ("ranked-ucb1:exploration=nan", "exploration must be a number from 0 on"),
+        ("cascade-ucb-v:exploration=-1", "exploration must be finite and at least 0"),
+        ("ranked-ucb1:exploration=nan", "exploration must be finite and at least 0"),
         ("cascade-ducb:discount=1.01", "discount must be above 0 and at most 1"),
         ("cascade-ducb:discount=-0.5", "discount must be above 0 and at most 1"),
         ("glrt-cascade-kl-ucb:exploration=0.6", "exploration must be above 0 and at most a half"),

@@ -60,7 +60,7 @@ def test_in_simulation_they_are_told_by_the_model(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", TOLD)
 def test_live_they_must_be_told_by_the_setting(policy: str) -> None:
-    with pytest.raises(InputError, match="set examination to a probability for each position"):
+    with pytest.raises(InputError, match="examination is required: set it to a probability"):
         parse_policy(policy).start(5, 3, horizon=1000)
     state = parse_policy(f"{policy}:examination=1/0.5/0.25").start(5, 3, horizon=1000)
     assert state.examination.tolist() == [1, 0.5, 0.25]

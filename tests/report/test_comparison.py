@@ -45,7 +45,7 @@ def compared(policies: Sequence[str], models: Sequence[str] = MODELS, **settings
     return Results(made_up(policies, models), made_up_queries(), manifest, ns)
 
 
-FEW = ("batchrank", "pbm-pie", "toprank", "random")
+FOUR_POLICIES = ("batchrank", "pbm-pie", "toprank", "random")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_comparison(tmp_path_factory.mktemp("comparison"), compared(FEW))[0]
+    return write_comparison(tmp_path_factory.mktemp("comparison"), compared(FOUR_POLICIES))[0]
 
 
 def specs(page: str) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_the_page_says_what_was_found(few: Path) -> None:
 
 
 def test_the_page_says_what_users_are_like(tmp_path: Path) -> None:
-    results = compared(FEW, drift=[5000, 9000], delay=30, flip=0.05)
+    results = compared(FOUR_POLICIES, drift=[5000, 9000], delay=30, flip=0.05)
     page = write_comparison(tmp_path, results)[0].read_text()
     assert "taste changes after step 5,000, 9,000." in page
     assert "Feedback is 30 steps late." in page
@@ -123,14 +123,14 @@ def test_the_line_whose_key_is_pointed_at_stands_out(few: Path) -> None:
 
     point = "document.querySelector('button.key').dispatchEvent(new Event('pointer%s'))"
     pointed = drawn(few, f"setTimeout(() => {point % 'enter'}, 2000)")
-    assert faint(pointed) == (len(FEW) - 1) * len(MODELS)
+    assert faint(pointed) == (len(FOUR_POLICIES) - 1) * len(MODELS)
     left = drawn(few, f"setTimeout(() => {{ {point % 'enter'}; {point % 'leave'} }}, 2000)")
     assert faint(left) == 0
-    assert lines(left) >= len(FEW) * len(MODELS)
+    assert lines(left) >= len(FOUR_POLICIES) * len(MODELS)
 
 
 def test_the_terminal_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    print_comparison(compared(FEW))
+    print_comparison(compared(FOUR_POLICIES))
     out = capsys.readouterr().out
     rows = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
     boards = [row for row in rows if len(row) == 10 and row[0] in ("1", "2", "3", "-")]
@@ -146,7 +146,7 @@ def test_the_terminal_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_single_model_has_nothing_to_sum_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = compared(FEW, ("CM",))
+    results = compared(FOUR_POLICIES, ("CM",))
     print_comparison(results)
     out = capsys.readouterr().out
     assert "Over all click models" not in out

@@ -316,7 +316,11 @@ def test_the_command(run):
         ("without.parquet", ["--lists", "good.json"], "needs propensities to be valued, found none in 9"),
         ("foreign.parquet", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("alike.parquet", ["--lists", "good.json"], "found another: Unsupported cast"),
-        ("short.parquet", ["--lists", "good.json"], "'i0' has not a click and propensities for each item"),
+        (
+            "short.parquet",
+            ["--lists", "good.json"],
+            "'i0' does not have clicks and propensities for each item",
+        ),
         ("missing.parquet", ["--lists", "good.json"], "found no file"),
         ("good.json", ["--lists", "good.json"], "must be Parquet that clickbandit export wrote"),
         ("log.parquet", ["--lists", "unknown.json"], "found 'Z' for query 'q', which never was"),

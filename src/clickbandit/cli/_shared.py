@@ -219,7 +219,7 @@ def figure_format(figure: Path | None) -> str:
 
 @contextmanager
 def output(path: Path | None, force: bool) -> Iterator[Path | None]:
-    """A file beside `path` to write to, which takes its place when all went well; None without a path.
+    """A file next to `path` to write to, which takes its place when all went well; None without a path.
 
     Fails before any work if the path cannot be written or would overwrite something.
     """

@@ -21,7 +21,7 @@ def report(
         ),
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the page beside a table, if there is one.")
+        bool, typer.Option("--force", help="Overwrite the page next to a table, if there is one.")
     ] = False,
     as_json: Json = False,
 ) -> None:

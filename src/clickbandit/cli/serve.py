@@ -43,7 +43,7 @@ def serve(
 
 
 def _parameters() -> list[inspect.Parameter]:
-    """Those of `serve`, with an option for each setting. What is not given is None, for a file may have it."""
+    """The parameters of `serve`; unset options are None because the config file may set them."""
     found = [inspect.signature(serve).parameters["config"]]
     for name, default, text, kind, metavar in options():
         option = typer.Option(

@@ -155,7 +155,7 @@ def print_data(table: "pa.Table", page: Path, **more: Any) -> None:
 
 
 def redraw_table(path: Path, force: bool, as_json: bool) -> None:
-    """Draw what `simulate` left in a Parquet file again, as a page beside it."""
+    """Draw what `simulate` left in a Parquet file again, as a page next to it."""
     from clickbandit.extras import pa, pq
     from clickbandit.report.tables import noted, print_notes, print_results
     from clickbandit.simulation.trace import COLUMNS

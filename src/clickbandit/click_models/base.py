@@ -79,7 +79,7 @@ class Law(Documented):
 
     @property
     def sources(self) -> list[Any]:
-        """All functions that the model's kernels come to run."""
+        """All functions that the model's kernels may run."""
         return [*vars(self.functions).values()]
 
     @property

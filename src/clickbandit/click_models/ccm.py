@@ -2,7 +2,7 @@
 
 A user goes down the list and clicks what attracts. After no click the user goes on with probability
 continue_no_click (tau1 in the paper). A clicked item turns out to be relevant with the same probability with
-which it attracts, drawn anew, and then the user goes on with probability continue_click_relevant (tau3), else
+which it attracts, drawn again, and then the user goes on with probability continue_click_relevant (tau3), else
 with continue_click_irrelevant (tau2).
 
 Guo, Liu, Kannan, Minka, Taylor, Wang, Faloutsos: Click Chain Model in Web Search (WWW 2009).

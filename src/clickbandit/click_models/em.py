@@ -94,7 +94,7 @@ def expect(step: Step, values: Values) -> tuple[float, Values, Values]:
 _MOVE = 1e-4  # of a log-odds, to see how the gradient changes
 _PROBES = 8
 _PROBE_SPACING = 64
-"""Where parameters are drawn from, those of so many pairs that stand together are told apart: that takes longer."""
+"""Where parameters are drawn, those of this many adjacent pairs are told apart, which takes longer."""
 _MAX_MATRIX = 30_000_000
 """Entries of what lies between the parameters of pairs and the shared ones: more are kept in a file."""
 _BLOCK = 100_000  # pairs at a time
@@ -151,8 +151,8 @@ def information(
     matrix: of the parameters of pairs the diagonal (estimated by random signs, Bekas, Kokiopoulou, Saad 2007; exact
     where pairs are separate), of the shared ones all, and what lies between. `prior` is p and q of each parameter.
 
-    Pairs of one query stand together, and those of different queries are separate: so signs that are so many places
-    `spacing` apart hardly disturb each other.
+    Pairs of one query stand together, and those of different queries are separate: so signs that are `spacing`
+    places apart hardly disturb each other.
     """
     p, q = prior
     value = np.concatenate(values)

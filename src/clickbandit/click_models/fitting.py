@@ -17,7 +17,7 @@ from clickbandit.errors import InputError
 
 
 class Cells(NamedTuple):
-    """GroupedCounts by (query, item), position and last click above, in this order. A (query, item) is a `pair`."""
+    """Counts by (query, item), position and last click above, in this order. A (query, item) is a `pair`."""
 
     pair: IntArray
     position: IntArray

@@ -81,9 +81,9 @@ def pattern_law(
 ) -> int:
     """As `patterns.pattern_law`, in closed form.
 
-    That all of some items are clicked, and so many of the fillers, takes that they attract and that their positions
-    are examined. These are a random subset of the batch's positions, so how probable that is depends on their number
-    only. From the probabilities that at least these are clicked follow those that exactly these are.
+    For a set of items and a number of fillers to be clicked, all of them must attract and all of their positions must
+    be examined. These are a random subset of the batch's positions, so how probable that is depends only on how many
+    they are. The probabilities that exactly these are clicked follow from those that at least these are.
     """
     n = len(shown) - first
     n_fillers = len(batch) - len(shown) if len(pool) > 0 else 0

@@ -33,7 +33,7 @@ def digest_function(function: Any) -> str:
 
 
 def digest_template(template: str, text: str, chosen: Part, sources: Iterable[Any]) -> str:
-    """Of the template's specialised text, and of all code and numbers that come to be machine code."""
+    """Of the template's specialised text, and of all code and numbers that become machine code."""
     digest = hashlib.sha256(_toolchain())
     digest.update(text.encode())
     own = importlib.import_module(template)

@@ -29,7 +29,7 @@ def folder(name: str) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         _forget_unused()
     if path.stat().st_uid != os.getuid() or path.stat().st_mode & 0o077:
-        raise OSError(f"{path} is open to others, who could put code there")
+        raise OSError(f"{path} is accessible to other users, who could inject code")
     os.utime(path)
     return path
 

@@ -39,17 +39,19 @@ def _probe() -> bool:
         from clickbandit.compiling.compiler import Compiler
         from clickbandit.compiling.machine_code import rebuild, reduce
 
-        class Given(NamedTuple):
+        class ProbeArguments(NamedTuple):
             flag: bool
             others: FloatArray
             values: FloatArray
 
-        def third(given: Given, i: int) -> float:
+        def third(given: ProbeArguments, i: int) -> float:
             return float(given.values[max(i, int(0.5)) + 1] if given.flag else given.others[min(i, 1)])
 
         options = {**_PLAIN, "_nrt": False}
         inner = numba.njit(**options, **_INNER, pipeline_class=Compiler)(third)
-        outer = numba.njit(**options)(lambda others, values, i: inner(Given(True, others, values), i))
+        outer = numba.njit(**options)(
+            lambda others, values, i: inner(ProbeArguments(True, others, values), i)
+        )
         right = bool(outer(np.zeros(3), np.array([1.0, 2.0, 3.0]), 1) == 3.0)
         (compiled,) = outer.overloads.values()
         return right and rebuild(outer.targetctx, reduce(compiled)).signature == compiled.signature
@@ -83,7 +85,7 @@ _COUNTED = {name: value for name, value in _OPTIONS.items() if name != "_nrt"}
 
 
 class _Kernel(CPUDispatcher):
-    """A kernel, which runs as plain Python where Python calls it, for it has no wrapper for such callers."""
+    """A kernel, which runs as plain Python where Python calls it, since it has no wrapper for such callers."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return interpreted(self)(*arguments, **named)
@@ -124,14 +126,14 @@ def entry_point(function: Function) -> Function:
 def counted_entry_point(function: Function) -> Function:
     """An entry point that is called without end, and leaves the work to kernels.
 
-    It counts references, for numba would otherwise not let go of a generator that it is handed: 64 bytes a call.
+    It counts references, since numba would otherwise not release a generator that it is handed: 64 bytes a call.
     """
     return cast(Function, _for_python(function, _COUNTED))
 
 
 def quick_entry_point(function: Function) -> Function:
-    """An entry point for so little work that it keeps the GIL: to let go of it and to get it back takes as long, and
-    another thread may have it for milliseconds meanwhile."""
+    """An entry point for so little work that it keeps the GIL: releasing and reacquiring it would take as long as the
+    work, and another thread may hold it for milliseconds meanwhile."""
     return cast(Function, _for_python(function, _OPTIONS, nogil=False))
 
 

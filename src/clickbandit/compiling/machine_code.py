@@ -1,6 +1,6 @@
 """The machine code of entry points: kept from one start to the next, or brought by the wheel.
 
-numba's own cache goes by the time of a file and the exact processor. Here code goes by the hash of all that it is made
+numba's own cache is keyed by a file's time and the exact processor. Here the key is a hash of all that code is made
 of, and what a wheel brings is for any processor of its kind: it rounds as code for this one does, since kernels allow
 the compiler no liberties with floating-point numbers.
 """
@@ -51,14 +51,14 @@ class MachineCode:
             self._own(lambda file: file.save(key, reduce(compiled)))
 
     def flush(self) -> None:
-        """What numba asks for before it compiles all anew."""
+        """What numba asks for before it recompiles everything."""
         self._own(lambda file: file.flush())
 
     def _own(self, use: Callable[[IndexDataCacheFile], Any]) -> Any:
         """What comes of using the file of this user, if there may be one."""
         try:
             return use(self._file(folder(self._digest)))
-        except OSError:  # no folder to write to: compile anew each time
+        except OSError:  # no folder to write to: compile each time
             return None
 
     def _file(self, path: Path) -> IndexDataCacheFile:

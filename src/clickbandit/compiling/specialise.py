@@ -7,7 +7,7 @@ short module such as `leaps/leap.py`) is copied with its marked lines replaced,
     IN_ROUNDS = True  # policy
 
 becoming imports of the functions and values at hand, and is imported from a cache folder. The folder's name is a hash
-of all code that it comes to run, so edited code is never run as it was before, and an edit elsewhere costs nothing.
+of all code that it may run, so edited code is never run as it was before, and an edit elsewhere costs nothing.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ def specialise(
 ) -> ModuleType:
     """The module `template` with each import marked `# name` taken from `parts[name]`.
 
-    `sources` are further functions that it comes to run, found by the types of its arguments. With `compiled=False`,
+    `sources` are further functions that it may run, found by the types of its arguments. With `compiled=False`,
     or functions that cannot be imported (a notebook's), the result lives in memory only.
     """
     text, marked = _read(template)
@@ -71,7 +71,7 @@ def _make(
         try:
             digest = digest_template(template, specialised, chosen, sources)
             return _import_cached(specialised, stem, digest)
-        except OSError:  # no folder to write to: compile anew each time
+        except OSError:  # no folder to write to: compile each time
             pass
     for found in marked:
         text = text.replace(found[0], "")

@@ -68,7 +68,9 @@ def _run_unit(unit: Unit, users: ClickModel, expected: dict[str, str]) -> Outcom
         if here[name] != expected[name]
     ]
     if told:
-        raise InputError(f"a worker would come to other numbers: {', '.join(told)}: install the same on all")
+        raise InputError(
+            f"a worker would compute different results: {', '.join(told)}: install the same on all"
+        )
     problem = _problem(unit.first, users)
     with _compiling:  # a worker's threads must not compile the same code twice; compiled, this takes no time
         if not problem.is_compiled:

@@ -42,10 +42,10 @@ class Discussion:
     method: Method
 
 
-QUICK = Discussion(
+SMALL_DISCUSSION = Discussion(
     steps=1_000_000, runs=10, shares=(1, 1 / 4, 1 / 16), items=(3, 4, 6, 8, 10), gap=0.08, method="step"
 )
-PAPER = Discussion(
+LARGE_DISCUSSION = Discussion(
     steps=16_000_000,
     runs=10,
     shares=(1, 1 / 4, 1 / 16, 1 / 64),

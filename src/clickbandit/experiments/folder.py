@@ -81,7 +81,7 @@ class Folder:
         return sum(unit.steps for unit in self.finished)
 
     def add(self, unit: Unit, outcome: Outcome) -> None:
-        """Keep what a unit came to, at once."""
+        """Store a unit's outcome at once."""
         record = {
             "unit": self.plan.identity(unit),
             "regret": outcome.regret.tolist(),

@@ -38,7 +38,7 @@ def describe_units(identities: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """How many units there are, and which values each of their fields has, in order of appearance."""
     names = [field.name for field in fields(Unit)]
     if not any("prior" in identity for identity in identities):
-        names.remove("prior")  # as in results of before there were any
+        names.remove("prior")  # as in results from before priors existed
     values = {name: list(dict.fromkeys(identity.get(name) for identity in identities)) for name in names}
     return {"number": len(identities), **values}
 

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from clickbandit.experiments.discussion import PAPER as LARGE_DISCUSSION
-from clickbandit.experiments.discussion import QUICK as SMALL_DISCUSSION
-from clickbandit.experiments.discussion import Discussion
+from clickbandit.experiments.discussion import LARGE_DISCUSSION, SMALL_DISCUSSION, Discussion
 from clickbandit.experiments.plan import Conditions, Plan, grid
 from clickbandit.logs import Counts, choose_queries, fit
 from clickbandit.queries import Query

@@ -33,7 +33,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class SimulateArguments(TypedDict, total=False):
-    """What `simulate` takes beside policies and users."""
+    """What `simulate` takes besides policies and users."""
 
     positions: int
     steps: Required[float]
@@ -92,7 +92,7 @@ def simulate(
     `drift` has the steps after which users change: a step alone shuffles the items, differently in each run but alike
     for all policies; (step, model) names the users from then on. Regret is against the best list of the current users;
     what policies are told of users is true of those at the start. `flip` is the share of clicks, and of missing clicks,
-    that are seen inverted; regret goes by the users' own clicks.
+    that are seen inverted; regret is computed from the users' own clicks.
 
     With `method` "leap" many steps are taken at once where nothing can change, which is exact in distribution and
     up to a thousand times faster; "step" takes them one by one; "auto" leaps where the policy allows it and that is

@@ -8,7 +8,7 @@ from clickbandit.click_models.patterns import CHOOSE, bits
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel, slow_path
 
 MAX_SINGLE_TRIALS = 16
-"""So many trials are quicker made one by one."""
+"""Up to this many trials are made one by one, which is quicker."""
 
 
 # --- how many of n trials succeed ---------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def stirling(k: int) -> float:
 def draw_counts(
     rng: np.random.Generator, law: FloatArray, times: int, tail: FloatArray, out: IntArray
 ) -> None:
-    """How often each outcome of a law occurred in so many trials; `tail` is an array to write to."""
+    """How often each outcome of a law occurred in `times` trials; `tail` is an array to write to."""
     n = len(law)
     rest = 0.0
     for outcome in range(n - 1, -1, -1):

@@ -23,13 +23,13 @@ from clickbandit.policies.cascading import looked_at  # policy
 from clickbandit.simulation.memory import Scene, Slots
 
 STRIDE = 32
-"""So many steps are taken one by one before it is asked whether the list is still the same: most do not live longer."""
+"""Steps taken one by one before checking whether the list is still the same: most lists do not last longer."""
 MAX_STRIDE = 256
 """The stride doubles as long as the list is the same and yet no leap is worth it."""
 MAX_MISSES = 8
 """It doubles, too, where the list was another one more often than this since the last leap: it lives for few steps."""
 MIN_LENGTH = 32
-"""A leap takes as long as so many steps."""
+"""A leap takes as long as this many steps."""
 MAX_CHEAP_OUTCOMES = 64
 """The law of more click vectors than this is found only where a leap will pay for it."""
 TRIAL = 64
@@ -151,7 +151,7 @@ def differs(ranking: IntArray, shown: IntArray) -> bool:
 
 @kernel
 def is_same(ranking: IntArray, scratch: Margin) -> bool:
-    """Whether this list was the last one also when this was asked before; else it is written down."""
+    """Whether this is the list of the previous call; if not, remember it."""
     same = not differs(ranking, scratch.shown)
     if not same:
         scratch.n_outcomes[0] = 0
@@ -167,7 +167,7 @@ def is_same(ranking: IntArray, scratch: Margin) -> bool:
 def choose_length(state: Any, params: Any, slots: Slots, always: bool, scratch: Margin) -> int:
     """For how many steps the list will probably stay as it is, whatever their order; 0 where a leap is not worth it.
 
-    It goes by what was learned until now alone, and not by what the leap will bring.
+    It depends only on what has been learned until now, not on what the leap will bring.
     """
     now = budget(state, 1)
     if scratch.n_outcomes[0] == 0:
@@ -183,7 +183,7 @@ def choose_length(state: Any, params: Any, slots: Slots, always: bool, scratch: 
 
 @slow_path
 def is_worth_a_law(state: Any, now: float, slots: Slots, scratch: Margin) -> bool:
-    """Whether a leap would pay for finding the law of so many click vectors, if users looked at every position."""
+    """Whether a leap would pay for finding the law of all click vectors, if users looked at every position."""
     for k in range(len(scratch.shown)):
         scratch.mean_observed[k] = 1.0
         scratch.mean_clicked[k] = slots.probability[k]
@@ -254,7 +254,7 @@ def measure_pace(state: Any, now: float, scratch: Margin) -> None:
 
 @slow_path
 def draw_outcomes(users: np.random.Generator, length: int, scratch: Margin) -> None:
-    """How often each click vector occurred in so many steps, and what is learned of that."""
+    """How often each click vector occurred in `length` steps, and what is learned from that."""
     n, counts = scratch.n_outcomes[0], scratch.counts
     for k in range(len(scratch.shown)):
         scratch.observed[scratch.shown[k]] = 0

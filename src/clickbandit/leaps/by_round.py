@@ -2,8 +2,8 @@
 
 A batch with more items than positions shows each item once in a round. Where the last step has places left, it is
 filled up with others of the batch, which are not learned from. Rounds are independent and alike, so it is drawn how
-often each outcome of a whole round occurred: a set of clicked items, and so many clicks on fillers. The law of these is
-the same until the batch changes.
+often each outcome of a whole round occurred: a set of clicked items, and a number of clicked fillers. The law of these
+is the same until the batch changes.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ def draw_rounds(params: Any, users: np.random.Generator, rounds: int, scratch: S
 
 @kernel
 def is_known(scratch: Scratch) -> bool:
-    """Whether the law at hand is that of this batch; it is noted that from now on it will be."""
+    """Whether the law at hand is that of this batch; remembers the batch, whose law the caller finds if not."""
     size, first, known = scratch.size[-1], scratch.batch[-1], scratch.known
     same = known[0] == size and known[1] == first
     known[0], known[1] = size, first
@@ -62,8 +62,8 @@ def find_law(params: Any, scratch: Scratch) -> None:
 
     First, for each set and number n, how many groups of n clicked fillers there are on average where these items are
     clicked, and maybe others: the product of all their attractions, times the probability that all are where users
-    look, which depends on numbers only (`in_sight`). From these follow the probabilities of exactly so many fillers and
-    of exactly these items.
+    look, which depends on numbers only (`in_sight`). From these follow the probabilities of exactly n fillers and of
+    exactly these items.
     """
     size, law, products = scratch.size[-1], scratch.round_law, scratch.round_tail
     everything, fillers = (1 << size) - 1, left_to_fill(scratch)
@@ -117,7 +117,7 @@ def left_to_fill(scratch: Scratch) -> int:
 
 @slow_path
 def find_sights(params: Any, scratch: Scratch) -> None:
-    """Fill in how probably some items are examined, and some items as fillers, of which so many are among the first."""
+    """Fill in how probably `items` items and `n` fillers, of which `both` are among these items, are all examined."""
     size, first, stop = scratch.size[-1], scratch.batch[-1], len(scratch.batch)
     positions = stop - first
     left_over, places = size % positions, size - size % positions

@@ -19,7 +19,7 @@ from clickbandit.priors import Prior
 _TRIAL_HORIZON = 1000
 
 
-class Algorithm:
+class LiveAlgorithm:
     """What a learner calls: the kernels of a policy, and the optional functions that it has."""
 
     def __init__(self, policy: Policy, known: dict[Any, Any]) -> None:
@@ -80,7 +80,7 @@ class Algorithm:
 
     @cached_property
     def divides(self) -> bool:
-        """Whether it ever divides the items into groups, eliminates any or settles: what histories and rules go by."""
+        """Whether it ever groups items, eliminates any or settles: histories and rules depend on it."""
         told = self.describe(self.start(3, 2, _TRIAL_HORIZON)) if self.describe is not None else {}
         return bool({"groups", "settled"} & told.keys()) or any(
             "eliminated" in entry for entry in told.get("items", ())
@@ -109,10 +109,10 @@ class Algorithms:
     """Every policy in use, by its spelling."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Algorithm] = {}
+        self._known: dict[str, LiveAlgorithm] = {}
         self._kernels: dict[Any, Any] = {}
 
-    def add(self, policy: Policy | str) -> Algorithm:
+    def add(self, policy: Policy | str) -> LiveAlgorithm:
         """A policy that is ready to run; compiled now if it was not."""
         if isinstance(policy, str):
             if policy in self._known:
@@ -120,7 +120,7 @@ class Algorithms:
             policy = parse_policy(policy)
         name = str(policy)
         if name not in self._known:
-            algorithm = Algorithm(policy, self._kernels)
+            algorithm = LiveAlgorithm(policy, self._kernels)
             algorithm.warm_up()
             self._known[name] = algorithm
         return self._known[name]

@@ -24,7 +24,7 @@ class Operation(NamedTuple):
     sink: Sink
 
 
-class Counts:
+class ActivityCounts:
     """What happened since the ranker was started."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Counts:
         self.operations = 0
 
     def committed(self, operations: int) -> None:
-        """A transaction of so many."""
+        """Count a transaction and its operations."""
         self.batches += 1
         self.operations += operations
 
@@ -83,7 +83,7 @@ def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
 def resolve(pairs: list[tuple[Any, Any]]) -> None:
     """Give futures their results."""
     for future, result in pairs:
-        if future.done():  # whoever waited was cancelled, or answered by the watchman
+        if future.done():  # cancelled meanwhile, or answered by the watchman
             continue
         try:
             if isinstance(result, BaseException):
@@ -92,5 +92,5 @@ def resolve(pairs: list[tuple[Any, Any]]) -> None:
                 future.set_result(result)
         except InvalidStateError:  # at this very moment
             pass
-        except Exception:  # of whoever waits: the others get theirs all the same
+        except Exception:  # in the caller's future: the others still get theirs
             log.exception("an answer could not be taken")

@@ -7,7 +7,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.requests import (
-    Click,
+    ClickRequest,
     Clicks,
     RankRequest,
     check_name,
@@ -21,7 +21,7 @@ from clickbandit.live.values import Event, Verdict
 
 MAX_EVENTS = 10_000
 """Events in one call."""
-_READ = {Click, Verdict}
+_READ = {ClickRequest, Verdict}
 """What events are that were looked at before."""
 _DERIVED = "\x1f"
 """Begins the key of an event that came without an id of its own."""
@@ -56,9 +56,9 @@ def for_events(events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
     return Clicks(tuple(events if read else map(click_request, events)))  # type: ignore[arg-type]
 
 
-def click_request(event: Event | Mapping[str, Any] | Click | Verdict) -> Click | Verdict:
-    """An event that can be looked at, or the verdict that it cannot, unless whoever read it found that already."""
-    if isinstance(event, (Click, Verdict)):
+def click_request(event: Event | Mapping[str, Any] | ClickRequest | Verdict) -> ClickRequest | Verdict:
+    """An event, read and checked, or the verdict that it is invalid; one that was read before is returned as it is."""
+    if isinstance(event, (ClickRequest, Verdict)):
         return event
     if isinstance(event, Event):
         return click(*event)
@@ -77,7 +77,7 @@ def click_request(event: Event | Mapping[str, Any] | Click | Verdict) -> Click |
 
 def click(
     impression: Any, item: Any, event_id: Any, timestamp: Any, action: Any, amount: Any
-) -> Click | Verdict:
+) -> ClickRequest | Verdict:
     """An event that can be looked at, of the fields of an `Event`, or the verdict that it cannot."""
     try:
         check_name(impression, "id")
@@ -91,7 +91,7 @@ def click(
                 raise InputError("event_id must not begin with the character U+001F")
         when = None if timestamp is None else _check_time(timestamp)
         much = None if amount is None else check_amount(amount)
-        return Click(impression, item, key, event_id, when, action, much)
+        return ClickRequest(impression, item, key, event_id, when, action, much)
     except ValueError as error:
         return _invalid(event_id, error)
 

@@ -12,9 +12,9 @@ from clickbandit.live import records
 from clickbandit.live.chances import StatedChances, last_chances, read_chances, write_chances
 from clickbandit.live.comparison import compared, is_held_out
 from clickbandit.live.learner import Learner
-from clickbandit.live.records import Items, Start
+from clickbandit.live.records import ItemsRecord, StartRecord
 from clickbandit.live.requests import (
-    Click,
+    ClickRequest,
     Clicks,
     DeleteRequest,
     DetailRequest,
@@ -166,10 +166,10 @@ class Batch(Settling):
         """Start a learner, or change its items, if those of a request ask for it."""
         items = request.items
         if not learner.items:
-            change: Start | Items | None = self.start(row, items, request.told)
+            change: StartRecord | ItemsRecord | None = self.start(row, items, request.told)
         else:
             change = learner.plan(items, self.settings.grace)
-            if isinstance(change, Start):
+            if isinstance(change, StartRecord):
                 change = self.start(row, items, request.told)
             elif change is not None and change.new and learner.algorithm.expect is not None:
                 expected = self.learners.shared.expected(change.new, items, request.told)
@@ -195,7 +195,7 @@ class Batch(Settling):
 
     # --- clicks ---------------------------------------------------------------------------------------------
 
-    def _click(self, event: Click) -> Verdict:
+    def _click(self, event: ClickRequest) -> Verdict:
         if event.key in self.known_events:
             return Verdict("duplicate", event.event_id)
         worth = self.settings.worth

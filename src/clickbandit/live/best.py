@@ -1,4 +1,4 @@
-"""The best list known of each query, and how sure its policy is of it, read from the store beside everything else."""
+"""The best list known of each query, and how sure its policy is of it, read from the store concurrently."""
 
 import json
 import logging

@@ -1,5 +1,5 @@
 """Whether what is stored about a query is what was written, and gives what is in use: its log replayed from the first
-record that is still there, a slice at a time, beside everything else."""
+record that is still there, a slice at a time, concurrently with everything else."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ _SLICE = 200
 """Rows of the log that are replayed at once."""
 _SHARE = 0.02
 """Of the time that may go into checking in the background."""
-_FIRST = 60.0
+_FIRST_PAUSE = 60.0
 _ROUND = 3600.0
 """Seconds before the first query is checked in the background, and from the start of one round to the next at least."""
 
@@ -120,14 +120,14 @@ class Rounds:
         self._thread.join()
 
     def _work(self) -> None:
-        pause = _FIRST
+        pause = _FIRST_PAUSE
         while not self._stopped.wait(pause):
             started = time.monotonic()
             try:
                 self.go_round()
             except Exception:  # a store that is away, or a ranker that is closing: there is another round
                 log.debug("a round of checks ended early", exc_info=True)
-            pause = max(_ROUND - (time.monotonic() - started), _FIRST)
+            pause = max(_ROUND - (time.monotonic() - started), _FIRST_PAUSE)
 
     def go_round(self) -> None:
         """Check every query once."""

@@ -1,4 +1,4 @@
-"""The time that the ranker goes by: it started with the machine's clock and goes on as time passes, whatever that clock
+"""The ranker's clock: it starts with the time of the machine's clock and goes on as time passes, whatever that clock
 is set to meanwhile."""
 
 from collections.abc import Callable

@@ -50,7 +50,7 @@ def compared(settings: RankerSettings, user: str | None) -> tuple[float | None, 
     return settings.holdout, (user or "") if settings.holdout_by == "user" else None
 
 
-class Tally:
+class ComparisonTally:
     """What the impressions that settle in one transaction add."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def holdout(arms: Sequence[ArmSums], by_user: bool, tightest_at: float) -> Holdo
 
 
 def _arm(parts: Sequence[tuple[float, Units]], tightest_at: float) -> Arm:
-    """One arm, tightest where the difference is: at so many times the units that there are."""
+    """One arm, tightest where the difference is: at `tightest_at` times the units that there are."""
     sums = Units(*map(sum, zip(*(units for _, units in parts), strict=True)))
     low, high = watched_mean_over_shares(parts, tightest_at=tightest_at * sums.n)
     return Arm(

@@ -1,9 +1,9 @@
 """The thread that does everything: takes what was asked meanwhile, commits it in one transaction, and then answers.
 
 Waiting for the disk is shared by all who wait (group commit). If a batch fails nothing of it is acknowledged: the
-learners that it touched are forgotten, to be made anew from the store, and those who wanted a list get their items in
-the order given. So they do when the store does not answer in time; should it have stored another list for one of them
-all the same, that impression is void.
+learners that it touched are forgotten, to be rebuilt from the store, and those who wanted a list get their items in
+the order given. The same happens when the store does not answer in time; if it has stored another list for one of
+them after all, that impression is void.
 """
 
 import logging
@@ -17,7 +17,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import Counts, Operation, apart, deliver, without_lists
+from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, without_lists
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
 from clickbandit.live.gathering import Gathering
@@ -68,7 +68,7 @@ class Engine:
         settings: RankerSettings,
         load_policies: Callable[[], None],
     ) -> None:
-        self.counts = Counts()
+        self.counts = ActivityCounts()
         self._store = store
         self._settings = settings
         self._of_new_queries = of_new_queries
@@ -361,7 +361,7 @@ class Engine:
     # --- answers --------------------------------------------------------------------------------------------
 
     def _fail(self, operations: list[Operation], error: StoreError) -> None:
-        """From now on answer at once, unless the store works all the same."""
+        """From now on answer at once, unless the store works after all."""
         self._down = error
         self._probe()
         self._refuse(operations, error)

@@ -2,7 +2,7 @@
 
 Each is settled once and has the mark of the transaction that did it, so that an export which goes on after the last
 mark of the one before has each exactly once. An archive is written before rows are forgotten: a file is there under its
-name when it is whole, named after its first row, and whoever writes that row again, after a crash, writes that file.
+name when it is whole, named after its first row, so that writing that row again after a crash writes the same file.
 """
 
 import io

@@ -10,7 +10,7 @@ _MAX_WAIT = 0.005
 
 
 class Gathering:
-    """Waits for as many as were answered last, for these may ask again at once."""
+    """Waits for as many requests as were answered last, since their senders may ask again at once."""
 
     def __init__(self, queue: Sized) -> None:
         self._queue = queue
@@ -18,7 +18,7 @@ class Gathering:
         self._since = 0.0
 
     def answered(self, n: int) -> None:
-        """A batch of so many is done. Whoever is alone waits for nobody."""
+        """Note the size of a finished batch; after a lone request the next one does not wait."""
         self._expected = n if n > 1 else 0
         self._since = time.monotonic()
 

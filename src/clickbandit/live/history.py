@@ -25,7 +25,7 @@ _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _EVIDENCE = ("observed", "clicks", "estimate", "low", "high")
 
 
-class Look:
+class LearnerReport:
     """What a learner says of itself at one moment."""
 
     def __init__(self, row: QueryRow, learner: Learner, now: int) -> None:
@@ -82,7 +82,7 @@ class History:
         document = {"frames": self.frames, "evidence": self.evidence, "points": self.points}
         return _write(document).encode()
 
-    def add(self, look: Look) -> bool:
+    def add(self, look: LearnerReport) -> bool:
         """Remember a look, if it is not what was seen last; whether it was."""
         last = self.frames[-1] if self.frames else None
         if last is not None and look.signature == (
@@ -115,7 +115,7 @@ def _certainty(row: QueryRow, learner: Learner) -> int:
     return SURE if sure is not None and sure >= LEAST_CERTAINTY else UNDIVIDED
 
 
-def _evidence(look: Look, name: str) -> dict[str, Any]:
+def _evidence(look: LearnerReport, name: str) -> dict[str, Any]:
     entry = look.items[name]
     evidence = {key: entry[key] for key in _EVIDENCE if key in entry}
     if "high" in entry:

@@ -14,18 +14,18 @@ import numpy as np
 from clickbandit.compiling.kernel import FloatArray, IntArray, for_types_of
 from clickbandit.errors import InputError
 from clickbandit.live import records
-from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.algorithm import Algorithms, LiveAlgorithm
 from clickbandit.live.own_lists import OwnLists
 from clickbandit.live.packing import pack, unpack
-from clickbandit.live.records import Damaged, Feedback, Items, Rank, Record, Settle, Start, Void
+from clickbandit.live.records import Damaged, Feedback
 from clickbandit.live.told import Told
 from clickbandit.live.values import MAX_ITEMS
-from clickbandit.policies.propensities import Estimate, by_draws, copy_of
+from clickbandit.policies.propensities import PropensityEstimate, by_draws, copy_of
 from clickbandit.priors import Prior
 from clickbandit.randomness import generators
 
 MAX_CHANGES = 1000
-"""A list that was made longer ago than so many changes of the items is not learned from."""
+"""A list that was made more changes of the items ago than this is not learned from."""
 
 
 class Learner(OwnLists):
@@ -38,7 +38,7 @@ class Learner(OwnLists):
         "positions", "query", "random", "rng", "seed", "seen", "size", "state", "told", "whole",
     )  # fmt: skip
 
-    algorithm: Algorithm
+    algorithm: LiveAlgorithm
     state: Any
     rng: np.random.Generator
     random: Any
@@ -49,7 +49,7 @@ class Learner(OwnLists):
     _give_back: Callable[..., None]
     chances: FloatArray
     whole: FloatArray
-    estimate: Estimate | None
+    estimate: PropensityEstimate | None
 
     def __init__(self, query: str, algorithms: Algorithms) -> None:
         self._algorithms = algorithms
@@ -88,7 +88,7 @@ class Learner(OwnLists):
         """After how much was learned to ask again how sure it is."""
 
     @classmethod
-    def blank(cls, query: str, algorithm: Algorithm, algorithms: Algorithms) -> "Learner":
+    def blank(cls, query: str, algorithm: LiveAlgorithm, algorithms: Algorithms) -> "Learner":
         """One that knows nothing and has no items, to be started again."""
         self = cls(query, algorithms)
         self.algorithm = algorithm
@@ -103,18 +103,18 @@ class Learner(OwnLists):
 
     # --- what changes it ------------------------------------------------------------------------------------
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: records.Record) -> None:
         """Do what a record says."""
         match record:
-            case Rank():
+            case records.RankRecord():
                 self.rank()
-            case Settle(ranking, clicks, memo):
+            case records.SettleRecord(ranking, clicks, memo):
                 self.settle(ranking, clicks, memo)
-            case Void(ranking, memo):
+            case records.VoidRecord(ranking, memo):
                 self.void(ranking, memo)
-            case Start():
+            case records.StartRecord():
                 self.start(record)
-            case Items():
+            case records.ItemsRecord():
                 self.change(record)
 
     def replay(self, log: bytes, last: int | None = None, until: int | None = None) -> None:
@@ -123,8 +123,8 @@ class Learner(OwnLists):
         if last is not None and self.number + len(found) != last:
             raise Damaged(f"record {self.number + 1} must come next, found {last - len(found) + 1} to {last}")
         for record in found if until is None else found[: until - self.number]:
-            if isinstance(record, Settle | Void):
-                self.check(record.ranking, record.memo, complete=isinstance(record, Settle))
+            if isinstance(record, records.SettleRecord | records.VoidRecord):
+                self.check(record.ranking, record.memo, complete=isinstance(record, records.SettleRecord))
             self.apply(record)
 
     def check(self, ranking: IntArray, memo: FloatArray, *, complete: bool) -> None:
@@ -172,7 +172,7 @@ class Learner(OwnLists):
         self.number += 1
         self._give_back(self.state, ranking, memo)
 
-    def start(self, record: Start) -> None:
+    def start(self, record: records.StartRecord) -> None:
         self.number += 1
         self.generation += 1
         self.version += 1
@@ -189,7 +189,7 @@ class Learner(OwnLists):
             )
         self._make_room()
 
-    def change(self, record: Items) -> None:
+    def change(self, record: records.ItemsRecord) -> None:
         self.number += 1
         self.missing, self.offer = dict(record.missing), None
         if not record.new and not record.gone:
@@ -262,7 +262,7 @@ class Learner(OwnLists):
         return learned
 
     def divided(self) -> dict[str, Any]:
-        """What the policy says of its state if it divides items; else nothing, for it may take long to say."""
+        """What the policy says of its state if it divides items; else nothing, since it may take long to say."""
         return self.describe() if self.items and self.algorithm.divides else {}
 
     def never_shows(self, items: Sequence[str]) -> bool:
@@ -283,7 +283,7 @@ class Learner(OwnLists):
 
     # --- items that come and go -----------------------------------------------------------------------------
 
-    def plan(self, items: Sequence[str], grace: int) -> Start | Items | None:
+    def plan(self, items: Sequence[str], grace: int) -> records.StartRecord | records.ItemsRecord | None:
         """What a request for these items changes, if anything.
 
         New items enter at once. An item that is left out leaves after `grace` such requests in a row. A policy that
@@ -307,8 +307,10 @@ class Learner(OwnLists):
             or (gone and self.algorithm.retire is None)
             or min(self.positions, n_items) != self.shown
         ):
-            return Start(self.algorithm.name, self.positions, self.horizon, self.seed, list(items))
-        return Items(new, gone, missing) if new or gone or missing != self.missing else None
+            return records.StartRecord(
+                self.algorithm.name, self.positions, self.horizon, self.seed, list(items)
+            )
+        return records.ItemsRecord(new, gone, missing) if new or gone or missing != self.missing else None
 
     def feedback(self, version: int, ranking: bytes, memo: bytes) -> Feedback | None:
         """A list that was made at another version of the items, in the numbers that they have now.

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.algorithm import Algorithms, LiveAlgorithm
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.settings import RankerSettings
@@ -17,7 +17,7 @@ _OVERHEAD = 8000
 """Bytes of a learner besides its state, about."""
 MAX_OFFERS = 50_000
 _SHARE = 8
-"""So many of the largest learners must fit in memory."""
+"""This many of the largest learners must fit in memory."""
 
 log = logging.getLogger("clickbandit.live")
 
@@ -27,7 +27,7 @@ class LearnerError(Exception):
 
 
 class Learners:
-    """Keeps in memory those that were used last, at most so many, with at most so many bytes."""
+    """An LRU cache of learners, limited by number and bytes."""
 
     def __init__(self, store: Store, algorithms: Algorithms, settings: RankerSettings) -> None:
         self._store = store
@@ -70,14 +70,14 @@ class Learners:
     def __len__(self) -> int:
         return len(self._known)
 
-    def algorithm(self, policy: str) -> Algorithm:
+    def algorithm(self, policy: str) -> LiveAlgorithm:
         return self.algorithms.add(policy)
 
     def get(self, query: int) -> Learner | None:
         return self._known.get(query)
 
     def forget(self, query: int) -> None:
-        """It may be half changed: it is to be made anew from the store."""
+        """Drop it: it may be half updated and must be rebuilt from the store."""
         learner = self._known.pop(query, None)
         if learner is not None:
             self._n_bytes -= learner.counted
@@ -100,7 +100,7 @@ class Learners:
             )
 
     def used(self, rows: Iterable[QueryRow]) -> None:
-        """Keep these, and let go of those that were not used for longest, since half of what there may be was there."""
+        """Note these as used, once the cache is half full, and evict the least recently used beyond its limits."""
         known = self._known
         if len(known) > self._max // 2 or self.n_bytes > self._max_bytes // 2:
             for row in rows:

@@ -157,7 +157,7 @@ class RankerMethods(ABC):
         return (await self.events([Event(id, item, event_id)]))[0]
 
     async def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
-        """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
+        """Many clicks at once, a verdict for each; a bad one does not affect the others."""
         return cast(list[Verdict], await self._do(for_events(events)))
 
     async def settle(self, id: str) -> Settlement:
@@ -212,11 +212,11 @@ class RankerMethods(ABC):
         return replace(detail, **compared, freezing=advice, rewards=self._settings.rewards)
 
     async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
-        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        """How it learned: how items were grouped over time, clicks over time, the last impressions."""
         return await self._read(lambda reader: history_view(reader, _query_name(query)), flush)
 
     async def freeze(self, query: str) -> QuerySummary:
-        """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        """From now on show the list that is now the best known; impressions until `unfreeze` are not learned from."""
         return cast(QuerySummary, await self._do(FreezeRequest(_query_name(query), True)))
 
     async def unfreeze(self, query: str) -> QuerySummary:
@@ -233,7 +233,7 @@ class RankerMethods(ABC):
         window: str | float | None = None,
         replay: bool = False,
     ) -> QuerySummary:
-        """Start afresh, with these settings of the query's own, else with the ranker's; also before its first use.
+        """Start afresh, with the given settings or the ranker's defaults; also before the query's first use.
 
         With `replay` it then learns from what the query's log still has, all at once: see `preview`.
         """
@@ -280,7 +280,7 @@ class RankerMethods(ABC):
     async def verify(self, query: str) -> bool:
         """Whether replaying the query's log gives exactly its snapshots and the state that is in use.
 
-        From the first record that is still there, and beside everything else that is asked.
+        From the first record that is still there, concurrently with all other requests.
         """
         in_use = cast(InUse, await self._do(StateRequest(_query_name(query))))
         check = Check(query, self._algorithms, in_use.query, in_use)
@@ -296,7 +296,7 @@ class RankerMethods(ABC):
         return await self._read(self._stats, flush)
 
     async def export(self, *, since: int = 0, limit: int = 10_000) -> list[Decision]:
-        """Settled impressions after a mark, about so many at once, all of each mark: go on from the last one's."""
+        """Settled impressions after a mark, in pages of about `limit`, never splitting a mark: go on from the last."""
         return await self._read(lambda reader: reader.decisions(since, limit), False)
 
     async def operations(self) -> Operations:

@@ -3,7 +3,7 @@
 import json
 
 from clickbandit.live.learners import LearnerError
-from clickbandit.live.records import Damaged, Start
+from clickbandit.live.records import Damaged, StartRecord
 from clickbandit.live.requests import InUse, ResetRequest, StateRequest
 from clickbandit.live.stores.contract import QueryRow
 from clickbandit.live.switching import past, switch
@@ -63,7 +63,7 @@ class OfQueries(Transaction):
         """Put another learner in the place of one, or say what that would show; all of it or nothing."""
         learner = self.learner(row)
         policy, positions, horizon, _ = request.settings
-        start = Start(policy, positions, horizon, self.settings.seed, learner.items)
+        start = StartRecord(policy, positions, horizon, self.settings.seed, learner.items)
         try:
             made = switch(learner, start, past(self._store, row, self.learners.algorithms))
         except Damaged as error:

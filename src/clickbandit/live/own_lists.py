@@ -23,7 +23,7 @@ def _bits(mask: int, n: int) -> tuple[int, ...]:
 
 
 class OwnLists(ABC):
-    """What a learner says of its last list, and how it learns from such a one."""
+    """What a learner says of its last list, and how it learns from such a list."""
 
     __slots__ = (
         "_arrays",

@@ -32,11 +32,11 @@ _VOID_HEAD = struct.Struct("<BBH")
 _TEXT_HEAD = struct.Struct("<BI")
 
 
-class Rank(NamedTuple):
+class RankRecord(NamedTuple):
     """A list was made."""
 
 
-class Settle(NamedTuple):
+class SettleRecord(NamedTuple):
     """An impression's clicks were learned from."""
 
     ranking: IntArray
@@ -44,14 +44,14 @@ class Settle(NamedTuple):
     memo: FloatArray
 
 
-class Void(NamedTuple):
+class VoidRecord(NamedTuple):
     """An impression was not seen, or its clicks cannot be learned from. Items that are gone since are -1."""
 
     ranking: IntArray
     memo: FloatArray
 
 
-class Start(NamedTuple):
+class StartRecord(NamedTuple):
     """Learning starts afresh."""
 
     policy: str
@@ -69,7 +69,7 @@ class Start(NamedTuple):
     """How many of the lists that are learned from next the log has already: see `switching`."""
 
 
-class Items(NamedTuple):
+class ItemsRecord(NamedTuple):
     """Items came or went."""
 
     new: list[str]
@@ -80,7 +80,7 @@ class Items(NamedTuple):
     """Of each new item: how attractive it should be, and how many examinations that is worth."""
 
 
-Record = Rank | Settle | Void | Start | Items
+Record = RankRecord | SettleRecord | VoidRecord | StartRecord | ItemsRecord
 
 
 class Feedback(NamedTuple):
@@ -106,10 +106,10 @@ def void(ranking: bytes, memo: bytes) -> bytes:
     return _VOID_HEAD.pack(_VOID, len(ranking) // 2, len(memo) // 8) + ranking + memo
 
 
-def text(record: Start | Items) -> bytes:
+def text(record: StartRecord | ItemsRecord) -> bytes:
     given = {name: value for name, value in record._asdict().items() if value is not None}
     written = json.dumps(given, ensure_ascii=False).encode()
-    return _TEXT_HEAD.pack(_START if isinstance(record, Start) else _ITEMS, len(written)) + written
+    return _TEXT_HEAD.pack(_START if isinstance(record, StartRecord) else _ITEMS, len(written)) + written
 
 
 def read(log: bytes) -> Iterator[Record]:
@@ -126,7 +126,7 @@ def _read(log: bytes) -> Iterator[Record]:
         kind = log[at]
         if kind == _RANK:
             at += 1
-            yield Rank()
+            yield RankRecord()
         elif kind in (_SETTLE, _VOID):
             head = _SETTLE_HEAD if kind == _SETTLE else _VOID_HEAD
             _, n_positions, n_memo, *clicked = head.unpack_from(log, at)
@@ -135,13 +135,17 @@ def _read(log: bytes) -> Iterator[Record]:
             at += 2 * n_positions
             memo = np.frombuffer(log, "<f8", n_memo, at).copy()
             at += 8 * n_memo
-            yield Settle(ranking, bits(clicked[0], n_positions), memo) if clicked else Void(ranking, memo)
+            yield (
+                SettleRecord(ranking, bits(clicked[0], n_positions), memo)
+                if clicked
+                else VoidRecord(ranking, memo)
+            )
         elif kind in (_START, _ITEMS):
             _, length = _TEXT_HEAD.unpack_from(log, at)
             at += _TEXT_HEAD.size
             values: dict[str, Any] = json.loads(log[at : at + length])
             at += length
-            yield Start(**values) if kind == _START else Items(**values)
+            yield StartRecord(**values) if kind == _START else ItemsRecord(**values)
         else:
             raise ValueError(
                 f"a record of kind {kind} at byte {at} of the log: it is damaged, or of a later version"

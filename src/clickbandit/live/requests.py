@@ -63,8 +63,8 @@ class RankRequest(NamedTuple):
     told: Told = Told()
 
 
-class Click(NamedTuple):
-    """An event that can be looked at."""
+class ClickRequest(NamedTuple):
+    """An event, read and checked."""
 
     impression: str
     item: str
@@ -251,7 +251,7 @@ def arrange(order: Sequence[str], request: RankRequest, positions: int) -> list[
 class Clicks(NamedTuple):
     """Events, some of which may have their verdict already."""
 
-    events: tuple[Click | Verdict, ...]
+    events: tuple[ClickRequest | Verdict, ...]
 
 
 class SettleRequest(NamedTuple):
@@ -358,7 +358,7 @@ def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]
                 ids.add(request.id)
         elif isinstance(request, Clicks):
             for event in request.events:
-                if isinstance(event, Click):
+                if isinstance(event, ClickRequest):
                     ids.add(event.impression)
                     keys.append(event.key)
         elif isinstance(request, SettleRequest | VoidRequest):

@@ -28,7 +28,7 @@ class Rewards(NamedTuple):
     worth: Mapping[str, float]
     """By action."""
     most: float
-    """That an item can earn in an impression, from events other than clicks so much less a click's worth: more is
+    """That an item can earn in an impression; from events other than clicks, this less a click's worth. More is
     counted, but not learned from."""
 
     @property
@@ -91,7 +91,7 @@ def parse_rewards(text: str | None, most: float | None) -> Rewards | None:
 
 
 def added(earned: Sequence[float] | None, n_items: int, more: Mapping[int, float]) -> list[float]:
-    """What items earned, by position, and so much more.
+    """What items earned, by position, with `more` added.
 
     >>> added(None, 3, {1: 2.5})
     [0.0, 2.5, 0.0]

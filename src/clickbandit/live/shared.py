@@ -13,7 +13,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.features import Ridge
-from clickbandit.live.algorithm import Algorithm
+from clickbandit.live.algorithm import LiveAlgorithm
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.told import MAX_FEATURE, NUMBER_BYTES, Told
 from clickbandit.priors import (
@@ -30,9 +30,9 @@ from clickbandit.queries import Query, load_queries
 MAX_LESSONS = 500
 """Queries that are learned from, those that changed last."""
 MIN_LESSONS = 8
-"""So many must teach before a curve or a calibration is taken for more than what one would guess."""
+"""This many must teach before a curve or a calibration is taken for more than what one would guess."""
 _REFIT = 16
-"""What is known, and what features are worth, is computed anew once this part of the lessons are new ones."""
+"""What is known, and what features are worth, is recomputed once one in this many lessons is new."""
 _MAX_NUMBERS = 500_000
 """Features that are computed with, of the lessons that came last: nobody waits long for it."""
 NO_STRENGTH = 1e-6
@@ -166,14 +166,14 @@ class Shared:
             return None
 
     def _ridge(self, n_features: int) -> Ridge | None:
-        """From the lessons of queries with so many features, if there are enough of them."""
+        """From the lessons of queries with `n_features` features, if there are enough of them."""
         ridge, found, numbers = Ridge(n_features + 1), 0, 0
         for one in reversed(self._lessons.values()):
             rows, lesson = one.told.features or (), one.lesson
             if not rows or len(rows) != len(lesson.clicks) or len(rows[0]) != n_features:
                 continue
             x = _with_one(rows)
-            if not np.abs(x).max() <= MAX_FEATURE:  # stores of before have any, and no number
+            if not np.abs(x).max() <= MAX_FEATURE:  # older stores have any, even no number
                 continue
             found += 1
             numbers += x.size
@@ -190,7 +190,7 @@ class Shared:
         last = min(place, len(curve.mean) - 1)  # places of which nobody told fall as is usual
         return curve.mean[last] * usual[place] / usual[last]
 
-    def prior(self, algorithm: Algorithm, query: str, items: Sequence[str], told: Told) -> Prior | None:
+    def prior(self, algorithm: LiveAlgorithm, query: str, items: Sequence[str], told: Told) -> Prior | None:
         """What a query starts from, if its policy can start from something: scores, features, a file or the order."""
         if algorithm.policy.algorithm.prime is None or (self._settings.prior == "none" and told == Told()):
             return None
@@ -213,7 +213,7 @@ class Shared:
         return prior
 
     def _from_file(self, query: str, items: Sequence[str]) -> Prior:
-        """The first click model that a file has for the query, as sure as its standard errors where it has them, beside
+        """The first click model that a file has for the query, as sure as its standard errors where it has them, with
         what is usual at an item's place, which is all that is expected of items that it has not."""
         fitted = self._fitted[query]
         if not fitted.models:

@@ -1,7 +1,7 @@
 """Another policy in the place of a query's own, taught with what the query's log still has.
 
-A policy that can learn from any list is given all of them. Others learn only from lists of their own making: such a one
-is run along the log, and whenever it would have shown the list that was shown, it is told what was clicked there.
+A policy that can learn from any list is given all of them. Others learn only from lists of their own making: such a
+policy is run along the log, and whenever it would have shown the list that was shown, it is told what was clicked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from clickbandit.live import records
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import check_sound, restore
-from clickbandit.live.records import Items, Settle, Start
+from clickbandit.live.records import ItemsRecord, SettleRecord, StartRecord
 from clickbandit.live.stores.contract import QueryRow, Store
 
 
@@ -47,17 +47,17 @@ def past(store: Store, row: QueryRow, algorithms: Algorithms) -> Iterator[Past]:
         check_sound(entry, entry.records)
         for record in records.read(entry.records):
             match record:
-                case Start():
+                case StartRecord():
                     items, again = record.items, record.again or 0
-                case Items(new, gone, _):
+                case ItemsRecord(new, gone, _):
                     items = [item for item in [*items, *new] if item not in gone]
-                case Settle() if again > 0:
+                case SettleRecord() if again > 0:
                     again -= 1
-                case Settle(ranking, clicks, _):
+                case SettleRecord(ranking, clicks, _):
                     yield Past([items[item] for item in ranking.tolist()], clicks)
 
 
-def switch(learner: Learner, start: Start, lists: Iterable[Past]) -> Switched:
+def switch(learner: Learner, start: StartRecord, lists: Iterable[Past]) -> Switched:
     """A learner that starts afresh in the place of this one, which stays as it is, and learns from these lists."""
     made = learner.copy()
     made.start(start)

@@ -1,4 +1,4 @@
-"""What a request says of its items beside their order: what queries start from, where that is known."""
+"""What a request says of its items besides their order: what queries start from, where that is known."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from clickbandit.live.values import MAX_FEATURES
 NUMBER_BYTES = 32
 """That a number in a list takes."""
 MAX_FEATURE = 1e15
-"""Times in milliseconds are less; the squares of numbers far beyond are none that can be computed with."""
+"""Times in milliseconds are less; the squares of much larger numbers cannot be computed with."""
 
 
 class Told(NamedTuple):
@@ -38,7 +38,7 @@ def read_told(
     features: Sequence[Sequence[float]] | None,
     context: Sequence[float] | None,
 ) -> Told:
-    """What was said of so many items, or a sentence about what is wrong with it.
+    """What was said of `n_items` items, or a sentence about what is wrong with it.
 
     >>> read_told(2, None, [[1], [2]], [0.5])
     Told(scores=None, features=((1.0, 0.5), (2.0, 0.5)))

@@ -1,7 +1,7 @@
 """One transaction: the rows that the store has locked, learners in memory, and all that changes.
 
 What is done with them is in `batch`. An operation that is wrong raises and leaves nothing behind; so does one whose
-policy fails, and then its learner is made anew from the log. Nothing is acknowledged before the engine has committed.
+policy fails, and then its learner is rebuilt from the log. Nothing is acknowledged before the engine has committed.
 """
 
 import json
@@ -12,11 +12,11 @@ from hashlib import blake2b
 from typing import Any
 
 from clickbandit.live import records
-from clickbandit.live.comparison import Tally
-from clickbandit.live.history import History, Look
+from clickbandit.live.comparison import ComparisonTally
+from clickbandit.live.history import History, LearnerReport
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import MAX_OFFERS, LearnerError, Learners
-from clickbandit.live.records import Damaged, Items, Start
+from clickbandit.live.records import Damaged, ItemsRecord, StartRecord
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import MAX_LESSONS, Taught, as_record
@@ -67,10 +67,10 @@ class Transaction:
         self._forgotten: list[str] = []
         """Impressions that are to be deleted."""
         self._forgotten_users: list[str] = []
-        self._compared = Tally()
+        self._compared = ComparisonTally()
         self._offers: dict[int, OfferRow] = {}
         self._to_look: set[int] = set()
-        """Queries whose items may be grouped anew."""
+        """Queries whose items may be regrouped."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
 
@@ -125,13 +125,13 @@ class Transaction:
             lessons.append((query, written))
         return lessons
 
-    def start(self, row: QueryRow, items: Sequence[str], told: Told) -> Start:
+    def start(self, row: QueryRow, items: Sequence[str], told: Told) -> StartRecord:
         """The record that a query starts with, which has what it is given to start from."""
         shared, algorithm = self.learners.shared, self.learners.algorithm(row.policy)
         if items and algorithm.policy.algorithm.prime is not None and shared.is_stale(self.now):
             shared.refresh(self._store.lessons(MAX_LESSONS), self.now)
         prior = shared.prior(algorithm, row.name, items, told) if items else None
-        return Start(
+        return StartRecord(
             row.policy,
             row.positions,
             row.horizon,
@@ -142,14 +142,14 @@ class Transaction:
         )
 
     def _histories(self, to_count: set[int]) -> list[tuple[int, bytes]]:
-        """The histories of queries whose items were grouped anew, or that are to be counted again."""
+        """The histories of queries whose items were regrouped, or that are to be counted again."""
         histories = []
         for query in self._to_look | to_count | self._frozen:
             row, learner = self._by_id[query], self.learners.get(query)
             if learner is None:
                 continue
             try:
-                look = Look(row, learner, self.now)
+                look = LearnerReport(row, learner, self.now)
             except Exception:  # of the policy's code that says what was learned: nothing depends on it
                 log.exception("the policy %s of query %r cannot say what it learned", row.policy, row.name)
                 continue
@@ -219,7 +219,7 @@ class Transaction:
             self._log[id] = bytearray(known + record)
 
     def _carefully(self, row: QueryRow, do: Callable[..., None], *given: Any) -> None:
-        """Run a policy's code; if it fails the learner is forgotten, and made anew from the log when it is needed."""
+        """Run a policy's code; if it fails the learner is forgotten, and rebuilt from the log when it is needed."""
         try:
             do(*given)
         except Exception as error:
@@ -230,8 +230,8 @@ class Transaction:
         log.exception("the policy %s of query %r failed", row.policy, row.name)
         return LearnerError(f"the policy {row.policy} failed: {type(error).__name__}: {error}")
 
-    def _restructure(self, row: QueryRow, learner: Learner, record: Start | Items) -> None:
-        if isinstance(record, Items):
+    def _restructure(self, row: QueryRow, learner: Learner, record: StartRecord | ItemsRecord) -> None:
+        if isinstance(record, ItemsRecord):
             n_items = len(learner.items) + len(record.new) - len(record.gone)
         else:
             n_items = len(record.items)
@@ -242,7 +242,7 @@ class Transaction:
         learner.look_at = learner.ask_at = 0
         self._append(row, learner, records.text(record))
         row.items = len(learner.items)
-        if isinstance(record, Start):
+        if isinstance(record, StartRecord):
             row.learned = row.idle = 0
             row.generation = learner.generation
 

@@ -36,7 +36,7 @@ State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
 its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.contract.STUCK_AFTER`)."""
 SortKey = Literal["query", "impressions", "clicks", "updated"]
 Include = Literal["best"]
-"""What may be said of each query beside its settings and counts."""
+"""What may be said of each query besides its settings and counts."""
 
 
 class Conflict(InputError):
@@ -96,8 +96,8 @@ class Event(NamedTuple):
     event_id: str | None = None
     """The same id again changes nothing. Without one, the impression, the item and the action are the id."""
     timestamp: datetime | str | None = None
-    """When the client says that it happened (RFC 3339): kept, and used for nothing else. Lateness goes by the
-    ranker's clock at the arrival of the event."""
+    """When the client says that it happened (RFC 3339): kept, and used for nothing else. Lateness is measured
+    by the ranker's clock when the event arrives."""
     action: str = "click"
     """What was done: a click, or one of the setting `rewards`, such as purchase."""
     amount: float | None = None
@@ -279,7 +279,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The store's size, what was forgotten, and how late clicks come: for whoever runs a ranker."""
+    """The store's size, what was forgotten, and how late clicks come: for operators."""
 
     window: float
     """Seconds after which an impression settles, unless its query has a window of its own."""

@@ -73,7 +73,7 @@ def page(reader: Reader, listing: Listing) -> QueryPage:
         raise InputError(f"state must be {', '.join(get_args(State))}, found {listing.state!r}")
     if not 1 <= listing.limit <= MAX_PAGE or listing.offset < 0:
         raise InputError(
-            f"a page has 1 to {MAX_PAGE:,} queries from 0 on, found {listing.limit} from {listing.offset}"
+            f"a page has 1 to {MAX_PAGE:,} queries from offset 0 on, found {listing.limit} from {listing.offset}"
         )
     rows, total = reader.queries(listing)
     return QueryPage([summary(row) for row in rows], total)

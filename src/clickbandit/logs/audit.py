@@ -27,7 +27,7 @@ from clickbandit.logs.posterior import Posterior, fit_posterior
 _BIASED = ("DCM", "SDBN")
 JUDGES = tuple(name for name in CLICK_MODELS if name not in _BIASED)
 """Those by which lists are judged. DCM and SDBN take the last click for the end of a session, so that their fits are
-off by more than their errors, even for users of their own; their opinions are shown beside the others'."""
+off by more than their errors, even for users of their own; their opinions are shown next to the others'."""
 DRAWS = 1000
 _HELD_OUT = 0.2  # of the sessions, by which the click model is chosen
 _WORTH = 1e-4  # clicks a list: what is less is no reason to move an item

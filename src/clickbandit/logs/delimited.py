@@ -73,7 +73,7 @@ class RowLayout(NamedTuple):
 
 
 class RowBuffers(NamedTuple):
-    """What is found, with room for so many rows and bytes."""
+    """What is found, with room for a fixed number of rows and bytes."""
 
     line: IntArray
     """By row: its first line."""

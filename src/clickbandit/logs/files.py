@@ -23,7 +23,7 @@ BLOCK = 32 << 20
 PARQUET = b"PAR1"
 """How a Parquet file begins."""
 MAX_LINE = 1 << 24
-"""A longer line is none of a log."""
+"""Longer lines are not those of a log."""
 Made = TypeVar("Made")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -117,7 +117,7 @@ def _blocks(path: Path) -> Iterator[Block]:
 
 
 def pieces(path: Path, size: int | None = None) -> Iterator[Piece]:
-    """A file's bytes, unpacked, about so many at a time, without the mark that they are UTF-8."""
+    """A file's bytes, unpacked, about `size` at a time, without the byte order mark."""
     at, mark = 0, codecs.BOM_UTF8
     with path.open("rb") as file:
         try:

@@ -1,9 +1,9 @@
 """How relevant items are by the dynamic Bayesian model, told apart with few clicks.
 
-A ranker has put what it holds for relevant on top, and that is evidence beside the clicks: so the priors of attraction
+A ranker has put what it holds for relevant on top, and that is evidence besides the clicks: so the priors of attraction
 and satisfaction lie along the place where an item usually stands, a line in log-odds that EM fits together with the
-model (empirical Bayes). Given its place an item that attracts more need not satisfy as much, for the ranker goes by
-both. So what is shrunk in the end is relevance itself: of so many who looked at an item so many were satisfied, as
+model (empirical Bayes). Given its place an item that attracts more need not satisfy as much, since the ranker uses
+both. So what is shrunk in the end is relevance itself: how many of those who looked at an item were satisfied, as
 gamma-Poisson counts whose mean is a line in the logarithm and whose spread is in proportion to it.
 """
 
@@ -24,7 +24,7 @@ _MAX_CLICKS = 16.0
 _MIN_WORTH, _MAX_WORTH = 0.05, 1e4
 """That a prior may be worth."""
 _MAX_SHAPE = 2.0
-"""The shape that errors go by, at most: expectations of who was satisfied lie nearer to the line than the truth."""
+"""The largest shape used for errors: expectations of who was satisfied lie nearer to the line than the truth."""
 _TINY = 1e-6
 
 

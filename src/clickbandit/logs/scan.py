@@ -37,7 +37,7 @@ class LineLayout(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What a pass works on and finds, with room for so many lines."""
+    """What a pass works on and finds, with room for a fixed number of lines."""
 
     field: IntArray
     """Where the fields of a line start; one more is where the next line does."""
@@ -70,7 +70,7 @@ N_SHOWN, N_LISTS, N_PATTERNS, N_PLACED, N_UNPLACED, SESSION = range(6)
 
 
 def make_scan(n_lines: int, session: int) -> Scan:
-    """Room for a pass over so many lines, which follow those of a session, or of none, -1."""
+    """Room for a pass over `n_lines` lines, which follow those of a session, or of none, -1."""
     numbers = {name: np.zeros(n_lines, np.int64) for name in Scan._fields}
     numbers |= {name: np.zeros(n_lines, np.uint64) for name in ("clicks", "pattern_clicks")}
     numbers["field"] = np.zeros(MAX_FIELDS + 2, np.int64)

@@ -52,10 +52,10 @@ def peel(
 
 
 @slow_path
-def _place(place: int, name: int, most: int, items: IntArray, block: IntArray, ahead: IntArray) -> int:
-    """Put the items in a block that are in none and have at most so many ahead; the place after them."""
+def _place(place: int, name: int, max_ahead: int, items: IntArray, block: IntArray, ahead: IntArray) -> int:
+    """Assign unassigned items with at most `max_ahead` items ahead to a block; return the next free place."""
     for item in range(len(items)):
-        if block[item] == BELOW and ahead[item] <= most:
+        if block[item] == BELOW and ahead[item] <= max_ahead:
             items[place] = item
             block[item] = name
             place += 1

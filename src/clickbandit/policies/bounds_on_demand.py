@@ -127,14 +127,14 @@ def follow(arms: Arms, arm: int, click: int, one: float, share: float) -> None:
 # --- leaps --------------------------------------------------------------------------------------------------
 
 REFRESH = 0.05
-"""By how much the budget may grow before the tangent to a bound is drawn anew: it is then still 1e-6 from it or so."""
+"""By how much the budget may grow before the tangent to a bound is redrawn: it is then still 1e-6 from it or so."""
 
 
 @slow_path
 def bound_span(
     arms: Arms, arm: int, looks: float, clicks: float, budget: float, later: float
 ) -> tuple[float, float]:
-    """Between which numbers an arm's bound stays, in any order of so many looks and clicks, up to a later budget.
+    """Lower and upper limits of an arm's bound over this many looks and clicks, in any order, up to a later budget.
 
     It is lowest if all looks without a click come first, by the scaling lemma no less than n / (n + failures) of what
     it was, and highest if all clicks come first and the budget has grown. With a click the bound U of a share s rises
@@ -159,7 +159,7 @@ def bound_span(
 
 @kernel
 def look_often(arms: Arms, arm: int, looks: int, clicks: int) -> None:
-    """Count so many looks at an arm, and clicks among them."""
+    """Add this many observations, and the clicks among them, to an arm."""
     failures = looks - clicks
     arms.low[arm] *= arms.observed[arm] / max(arms.observed[arm] + failures, 1)
     arms.observed[arm] += looks

@@ -9,8 +9,8 @@ near the best possible; while nothing changes it loses more than a policy that d
 Li, de Rijke: Cascading Non-Stationary Bandits: Online Learning to Rank in the Non-Stationary Cascade Model (IJCAI
 2019); Garivier, Moulines: On Upper-Confidence Bound Policies for Switching Bandit Problems (ALT 2011).
 
-Time goes by lists made, whether or not their feedback came: what is learned late counts as if it had been known at
-once and been forgotten since.
+Time is counted in lists made, with or without feedback: what is learned late counts as if it had been known at once and
+forgotten since.
 
 Draws of `rank`: see `cascading`.
 """
@@ -192,7 +192,7 @@ class CascadeDUCB(CascadingPolicy):
         super().__post_init__()
         if not 0 <= self.discount <= 1:
             raise InputError(
-                f"{self.name}: discount must be above 0 and at most 1, or 0 for that of the horizon, "
+                f"{self.name}: discount must be above 0 and at most 1, or 0 to derive it from the horizon, "
                 f"found {self.discount}"
             )
         check_exploration(self.name, self.exploration)

@@ -119,7 +119,7 @@ def radius(n: float, budget: float) -> float:
 
 @kernel
 def forget(state: State, row: int) -> None:
-    """The list of w steps ago leaves the window, for the one just made takes its row."""
+    """The list of w steps ago leaves the window, since the one just made takes its row."""
     for k in range(state.looks[row]):
         item = state.seen[row, k] // 2
         state.observed[item] -= 1
@@ -187,6 +187,7 @@ class CascadeSWUCB(CascadingPolicy):
         super().__post_init__()
         if self.window < 0:
             raise InputError(
-                f"{self.name}: window must be a number of lists, or 0 for that of the horizon, found {self.window}"
+                f"{self.name}: window must be a number of lists, or 0 to derive it from the horizon, "
+                f"found {self.window}"
             )
         check_exploration(self.name, self.exploration)

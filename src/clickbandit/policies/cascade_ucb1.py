@@ -3,7 +3,7 @@
 It believes in the cascade model: the user goes down the list to the first attractive item, clicks it and leaves,
 so the items down to there were examined and the others tell nothing. An item's index is its share of clicks plus
 sqrt(1.5 log t / n) for n observations. Its regret in that model is O((L - K) / gap log T): the order of
-CascadeKL-UCB's, but far more of it where attraction is low, for the index is blind to how near a share is to 0.
+CascadeKL-UCB's, but far more of it where attraction is low, since the index is blind to how near a share is to 0.
 
 Kveton, Szepesvári, Wen, Ashkan: Cascading Bandits (ICML 2015), Algorithm 1 with UCB1 and Theorem 2.
 

@@ -51,4 +51,4 @@ def pseudo_counts(prior: Prior) -> tuple[IntArray, IntArray]:
 def check_exploration(policy: str, exploration: float) -> None:
     """Refuse a factor of the confidence bounds that makes none."""
     if not 0 <= exploration < math.inf:
-        raise InputError(f"{policy}: exploration must be a number from 0 on, found {exploration}")
+        raise InputError(f"{policy}: exploration must be finite and at least 0, found {exploration}")

@@ -151,15 +151,15 @@ class Leaps(Contract):
 
 
 class Budget(Protocol):
-    """What the indices go by beside the counts, and grow with: for the list that comes so many steps from now. A
-    kernel."""
+    """The exploration budget that the indices depend on besides the counts, and grow with, for the list `steps` steps
+    from now. A kernel."""
 
     def __call__(self, state: State, steps: int, /) -> float: ...
 
 
 class Span(Protocol):
-    """Between which numbers the index of the item at a place of the order stays while the budget grows to a later one
-    and the item is looked at and clicked so often, in any order. A kernel.
+    """Lower and upper limits of an item's index while the budget grows to `later` and the item gets this many looks and
+    clicks, in any order. The item is given by its place in the order. A kernel.
 
     Both are near its index without looks and growth. Of an item that is not shown the lower one does not matter.
     """
@@ -176,7 +176,7 @@ class LookedAt(Protocol):
 
 
 class AbsorbList(Protocol):
-    """Learn how often each item was observed and clicked while the same list was shown so often. A kernel."""
+    """Learn how often each item was observed and clicked while one list was shown for `steps` steps. A kernel."""
 
     def __call__(
         self, state: State, ranking: IntArray, observed: IntArray, clicked: IntArray, steps: int, /
@@ -240,8 +240,8 @@ class Retire(Protocol):
 
 
 class Renumber(Protocol):
-    """A memo of before items came or went, as one of today: `numbers` has for each item of then its number now, or
-    -1 if it is gone."""
+    """Translates an old memo after items were added or removed: `numbers` maps old item numbers to current ones, or to
+    -1 where an item is gone."""
 
     def __call__(self, memo: FloatArray, numbers: IntArray, n_items: int, /) -> FloatArray: ...
 
@@ -260,7 +260,7 @@ class Possible(Protocol):
 
 
 class Expect(Protocol):
-    """The state where the last items are expected to be so attractive, worth so many examinations; after `admit`."""
+    """Sets the expected attraction of the newest items and its weight in examinations; called after `admit`."""
 
     def __call__(self, state: State, expected: Sequence[tuple[float, float]], /) -> State: ...
 

@@ -260,11 +260,11 @@ class GLRTCascadeKLUCB(CascadingPolicy):
         super().__post_init__()
         if not 0 <= self.exploration <= MAX_EXPLORATION:
             raise InputError(
-                f"{self.name}: exploration must be above 0 and at most a half, or 0 for that of the horizon, found "
-                f"{self.exploration}"
+                f"{self.name}: exploration must be above 0 and at most a half, or 0 to derive it from the horizon, "
+                f"found {self.exploration}"
             )
         if not 0 <= self.false_alarm < 1:
             raise InputError(
-                f"{self.name}: false_alarm must be above 0 and below 1, or 0 for that of the horizon, found "
+                f"{self.name}: false_alarm must be above 0 and below 1, or 0 to derive it from the horizon, found "
                 f"{self.false_alarm}"
             )

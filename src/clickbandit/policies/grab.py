@@ -192,7 +192,7 @@ def sort_positions(state: State) -> None:
 @kernel
 def choose(state: State, times: int) -> int:
     """The neighbour with the largest gain above 0, or -1: the number of an exchange of positions that follow each
-    other, or n_positions - 1 plus the item that comes to the worst position."""
+    other, or n_positions - 1 plus the item that moves to the worst position."""
     n_items, n_positions = state.mean.shape
     budget = UNBOUNDED
     if times >= 3:

@@ -2,9 +2,9 @@
 
 New items have the next numbers. Where an item leaves, those with higher numbers have one less. A state has at least as
 many items as positions, before and after. `memo`s of lists that were made before come back as they are, unless the
-policy has `renumber(memo, numbers, n_items)`, which makes of an old memo one that speaks of today's items: `numbers`
-has for each item of then its number now, -1 if it is gone. An impression of which an item is gone is void: its
-`ranking` then has -1 there, and `void` must not look at what it finds there.
+policy has `renumber(memo, numbers, n_items)`, which translates an old memo to the current items: `numbers` maps old
+item numbers to current ones, -1 where an item is gone. An impression with an item that is gone is void: its `ranking`
+has -1 in that place, which `void` must not use as an index.
 """
 
 from collections.abc import Callable

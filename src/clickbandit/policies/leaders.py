@@ -1,6 +1,6 @@
 """How often each leader led, for UniRank and GRAB: a table of 256 slots, keyed by a hash of the leader.
 
-A leader that comes to a taken slot starts from zero there, and so will the other when it comes back. That is rare: a
+A leader whose slot is taken starts from zero there, and so will the other when it comes back. That is rare: a
 hundred or so leaders occur in a million steps.
 """
 

@@ -44,7 +44,7 @@ def read_examination(given: str | Sequence[float], n_positions: int = 0) -> Floa
     """The examination of the first positions, from the setting's text or from a click model's numbers."""
     if len(given) == 0:
         raise InputError(
-            "the users' examination must be told: set examination to a probability for each position, as 1/0.8/0.5"
+            "examination is required: set it to a probability for each position, such as 1/0.8/0.5"
         )
     try:
         values = [float(value) for value in (given.split("/") if isinstance(given, str) else given)]
@@ -52,7 +52,7 @@ def read_examination(given: str | Sequence[float], n_positions: int = 0) -> Floa
         values = []
     if not values or not all(0 < value <= 1 for value in values[: n_positions or None]):
         raise InputError(
-            f"examination must be probabilities above 0 and at most 1, as 1/0.8/0.5, found {given!r}"
+            f"examination must be probabilities above 0 and at most 1, such as 1/0.8/0.5, found {given!r}"
         )
     if len(values) < n_positions:
         raise InputError(
@@ -64,7 +64,7 @@ def read_examination(given: str | Sequence[float], n_positions: int = 0) -> Floa
 
 @dataclass(frozen=True)
 class BoundedPBMPolicy(PBMPolicy):
-    """One that goes by bounds."""
+    """A PBM policy that uses confidence bounds."""
 
     key = ""
 

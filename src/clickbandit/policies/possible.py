@@ -74,7 +74,7 @@ def like(state: Any, fresh: Any) -> bool:
 
 
 def within(value: Any, low: float, end: float = MAX_ENTRY) -> bool:
-    """Whether all entries are from `low` on and below `end`."""
+    """Whether all entries are at least `low` and below `end`."""
     return bool(((value >= low) & (value < end)).all())
 
 

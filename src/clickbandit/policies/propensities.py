@@ -12,7 +12,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.policies.contract import State
 
 
-class Estimate(NamedTuple):
+class PropensityEstimate(NamedTuple):
     """By position of a list: how probably its item stands there, and the list is the same down to there."""
 
     chance: FloatArray
@@ -20,13 +20,15 @@ class Estimate(NamedTuple):
     estimates, is right on average but for a share of (1 - chance)^(draws + 1); itself it is too high by less than
     1 / (draws + 1)."""
     error: FloatArray
-    """Its standard error: the standard deviation of what the chance may be after so many draws, above 0 also where all
-    of them agree."""
+    """Its standard error: the standard deviation of what the chance may be after these draws, above 0 even where all of
+    them agree."""
     prefix: FloatArray
     prefix_error: FloatArray
 
 
-def by_draws(rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: Any, draws: int) -> Estimate:
+def by_draws(
+    rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: Any, draws: int
+) -> PropensityEstimate:
     """The propensities of a list that `rank` made from this state, or one just like it."""
     trial = copy_of(state)
     shown, written = np.empty_like(ranking), np.empty_like(memo)
@@ -39,11 +41,11 @@ def by_draws(rank: Any, state: State, ranking: IntArray, memo: FloatArray, rng: 
         alike = shown == ranking
         found += alike
         whole += np.logical_and.accumulate(alike)
-    return Estimate(*_estimate(found, draws), *_estimate(whole, draws))
+    return PropensityEstimate(*_estimate(found, draws), *_estimate(whole, draws))
 
 
 def _estimate(found: IntArray, draws: int) -> tuple[FloatArray, FloatArray]:
-    """A chance and its standard error, of so many draws and the list itself."""
+    """A chance and its standard error, from this many draws and the list itself."""
     middle = (found + 1) / (draws + 2)
     return (found + 1) / (draws + 1), np.sqrt(middle * (1 - middle) / (draws + 3))
 

@@ -13,7 +13,7 @@ from then on; and so for columns. When one row and one column are left they are 
 
 The paper says nothing about the rest of the list. It is filled from the top down with the other items, those with the
 highest shares of clicks first, as they were at the end of the last stage; in random order during the first. In the
-position-based model that does not touch what is learned, for a click there depends on no other position.
+position-based model that does not touch what is learned, since a click there depends on no other position.
 
 Live, and with late feedback: rows and columns are shown by what was issued, and a stage ends when all of it was
 observed. Until then the row and the column with the highest lower bounds are shown, which does not count. A list that

@@ -24,7 +24,7 @@ from clickbandit.policies.items import by_item, renumber_drawn
 from clickbandit.policies.ranked import earned, favourites, possible, show
 
 MAX_BITS = 62
-"""Up to so many items, a list in the making is a number with a bit for each: a step takes a tenth less time."""
+"""Up to this many items, a partial list is a number with a bit for each: a step takes a tenth less time."""
 
 MAX_SERIES_CHANGE = 2.0**-6
 """A score's change below this multiplies the weight by a few terms of the exponential's series."""

@@ -3,7 +3,7 @@
 It believes that what an item earns at a position does not change much, once the learners above have settled. Position
 by position a learner draws the item with the highest share of clicks plus sqrt(0.51 log t / n), for n draws; an item
 that is in the list already is replaced by a random other one, and then its learner is told that it earned nothing.
-It is quicker than RankedExp3 and has no guarantee, for what a learner sees depends on the others; the list that it
+It is quicker than RankedExp3 and has no guarantee, since what a learner sees depends on the others; the list that it
 settles on may be good only against itself.
 
 Radlinski, Kleinberg, Joachims: Learning Diverse Rankings with Multi-Armed Bandits (ICML 2008), with UCB1.

@@ -234,7 +234,7 @@ def describe(state: State) -> dict[str, Any]:
     groups = describe_blocks(state.block, state.n_positions)
     quiet = NEVER
     for group in groups:
-        if "first" in group:  # what leaves a block comes to one below it
+        if "first" in group:  # what leaves a block moves to one below it
             quiet = min(quiet, int(wait[np.ix_(group["items"], group["items"])].min()))
             group |= {} if quiet == NEVER else {"at_least": quiet}
     return {
@@ -250,7 +250,7 @@ def describe(state: State) -> dict[str, Any]:
 
 
 def admit(state: State, n_new: int) -> State:
-    """New items are beaten by none, so they come to the first block, and each pair is compared as ever."""
+    """New items are beaten by none, so they join the first block, and each pair is compared as usual."""
     pairs = ((0, n_new), (0, n_new))
     next_test = np.pad(state.next_test, pairs, constant_values=1)
     np.fill_diagonal(next_test, NEVER)
@@ -258,7 +258,7 @@ def admit(state: State, n_new: int) -> State:
 
 
 def retire(state: State, item: int) -> State:
-    """What the item beat may come to be shown again."""
+    """Items that this one beat may be shown again."""
     pairs = (
         np.delete(np.delete(pair, item, 0), item, 1) for pair in (state.wins, state.next_test, state.beats)
     )
@@ -283,7 +283,7 @@ def _rebuilt(state: State, wins: IntArray, next_test: IntArray, beats: IntArray)
 
 
 def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
-    """The blocks of then; new items were in none that was shown."""
+    """The blocks at the time of ranking; items added since belong to none."""
     blocks = np.full(n_items, float(BELOW))
     blocks[numbers[numbers >= 0]] = memo[numbers >= 0]
     return blocks

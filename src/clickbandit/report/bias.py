@@ -11,8 +11,8 @@ from clickbandit.report.styles import PALETTE
 from clickbandit.terminal import print_table
 
 NOTE = (
-    "Click rates are counted. Examination rests on the position-based model and is relative to the first position: of "
-    "those who look there, so many look here; with 95% intervals."
+    "Click rates are counted. Examination rests on the position-based model and is relative to the first position: the "
+    "share of those who look there that look here; with 95% intervals."
 )
 _TOOLTIP = {
     "position": ("position", ",d"),

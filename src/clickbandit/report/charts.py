@@ -109,7 +109,7 @@ def live_regret(table: pa.Table, look: Mapping[str, Look]) -> dict[str, Spec]:
 
 def end_rows(table: pa.Table) -> list[Row]:
     """For each policy and model, and for regrets from small to large: the share of runs that end with at least
-    so much."""
+    that regret."""
     finished = units(table)
     low, high = log_range(finished["last_regret"].to_numpy())
     grid = np.geomspace(low, high, round(40 * np.log10(high / low)) + 1)
@@ -129,7 +129,7 @@ def end_rows(table: pa.Table) -> list[Row]:
 def end_panel(
     rows: Sequence[Row], look: Mapping[str, Look], title: str = "", at: float | None = None
 ) -> Spec:
-    """Which share of the runs of each policy ends with at least so much regret per step; with a line at one such."""
+    """The share of runs of each policy that end with at least each regret per step; with a line at the regret `at`."""
     values = [
         {
             "name": look[row["policy"]].name,

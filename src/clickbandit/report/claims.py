@@ -1,4 +1,4 @@
-"""What the paper claims, beside what was measured: each claim with a figure, and whether it holds.
+"""What the paper claims, next to what was measured: each claim with a figure, and whether it holds.
 
 The claims are those of section 6 of Zoghi et al. (ICML 2017), of its Theorem 1 and of its discussion (section 5.4).
 Whether a claim holds is None where these results cannot show it: they are too short, lack a policy or a click model,
@@ -149,7 +149,7 @@ def regret_by(results: pa.Table, prefix: str, policy: str) -> dict[float, FloatA
 
 
 class Bound(NamedTuple):
-    """The regret of BatchRank as printed on a query, beside what Theorem 1 allows."""
+    """The regret of BatchRank as printed on a query, next to what Theorem 1 allows."""
 
     model: str
     query: str
@@ -212,7 +212,7 @@ def _bounds_everywhere(found: Found, queries: Sequence[Query], positions: int) -
 
 
 def _claim(about: str, text: str, rule: Callable[[], Verdict], steps: int = PAPER_STEPS) -> Claim:
-    """What a rule comes to; results of fewer steps than the paper's cannot contradict it."""
+    """The verdict of a rule; results of fewer steps than the paper's cannot contradict it."""
     try:
         measured, holds, why = rule()
     except _Missing as missing:

@@ -1,6 +1,6 @@
 """Charts of many policies: each line says its name at its end, and the one that is pointed at stands out.
 
-With two dozen policies a legend is no help. So labels stand beside the lines' ends, moved apart where these are too
+With two dozen policies a legend is no help. So labels stand next to the lines' ends, moved apart where these are too
 near each other, with a thin line from each end to its label.
 """
 
@@ -184,7 +184,7 @@ def heat(times: float) -> float:
 
 
 def times_text(times: float) -> str:
-    """So many times, in two or three digits.
+    """A multiple, in two or three digits.
 
     >>> [times_text(times) for times in (1.0, 2.345, 23.45, 1234.5)]
     ['1.0', '2.3', '23', '1,234']

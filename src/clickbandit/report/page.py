@@ -101,7 +101,7 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, s
 
 
 def counted(number: int, one: str, more: str = "") -> str:
-    """So many things, in words.
+    """A number of things, in words.
 
     >>> counted(1, "query", "queries"), counted(2000, "run")
     ('1 query', '2,000 runs')

@@ -1,7 +1,7 @@
-"""The paper's figures and what belongs beside them, as panels by name.
+"""The paper's figures and what belongs next to them, as panels by name.
 
 Figure 1 shows three queries, figure 2 averages over all of them and how runs end. Then come the two versions of
-BatchRank, the bound of Theorem 1 beside what was measured, and the two experiments of the discussion.
+BatchRank, the bound of Theorem 1 next to what was measured, and the two experiments of the discussion.
 """
 
 import math
@@ -172,7 +172,7 @@ def variants(rows: Sequence[Row]) -> dict[str, Spec]:
 
 
 def _diagonal(low: float, high: float, times: float, text: str) -> Spec:
-    """A line on which y is that many times x, and a word beside it."""
+    """A line on which y is that many times x, and a word next to it."""
     place = {"x": number("x"), "y": number("y")}
     line = [{"x": low, "y": low * times}, {"x": high / times, "y": high}]
     if times > 1:

@@ -11,7 +11,7 @@ from clickbandit.report.charts import Spec
 COLUMN, PAGE = 3.25, 6.75
 """How wide a column and a page of two columns are, in inches."""
 _DOTS, _POINTS, _RESOLUTION = 96, 72, 300  # of an inch: in SVG, in PDF and in PNG
-_BESIDE, _BETWEEN = 36, 12  # what an axis with its labels takes, and what is left between panels
+_AXIS_WIDTH, _PANEL_GAP = 36, 12  # what an axis with its labels takes, and what is left between panels
 _TITLE = 14  # what the title of the first y axis takes
 _NARROW = 150  # a panel of less than this has room for few labels
 _CONFIG: dict[str, Any] = {
@@ -55,12 +55,12 @@ def printed(
 
     To the right of each panel that many pixels are left for labels.
     """
-    width = int((inches * _DOTS - _TITLE - _BETWEEN * (across - 1)) / across - _BESIDE - labels)
+    width = int((inches * _DOTS - _TITLE - _PANEL_GAP * (across - 1)) / across - _AXIS_WIDTH - labels)
     spec = {
         "concat": [_sized(panel, width, height, first=i % across == 0) for i, panel in enumerate(panels)],
         "columns": across,
         **({} if legend else {"resolve": {"scale": {"color": "independent", "strokeDash": "independent"}}}),
-        "spacing": _BETWEEN,
+        "spacing": _PANEL_GAP,
         "padding": 2,
         "config": {
             **_CONFIG,

@@ -20,7 +20,7 @@ from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.queries import Against, Query, reference_list
 from clickbandit.report.statistics import Regrets, paired_difference, totals, units
 
-NEAR = 0.01
+NEAR_BEST = 0.01
 """A run ends near the best list if it loses no more than this share of the best reward in its last window."""
 _TINY = 1e-9  # to divide by where there is no regret at all
 
@@ -130,7 +130,7 @@ def _near(
     best = np.array(
         [reference_list(by_name[query].model(model), positions, against)[1] for model, query in pairs]
     )
-    near = (finished["last_regret"].to_numpy() <= NEAR * best).astype(float)
+    near = (finished["last_regret"].to_numpy() <= NEAR_BEST * best).astype(float)
     shares = finished.append_column("near", pa.array(near))
     shares = shares.group_by(["model", "policy"], use_threads=False).aggregate([("near", "mean")])
     return {(row["model"], row["policy"]): row["near_mean"] for row in shares.to_pylist()}

@@ -223,7 +223,7 @@ def first_of(found: Found, model: str, *names: str) -> Curves | None:
 
 
 def a_step(regret: float) -> str:
-    """A regret a step, as axes write it; what is left by rounding errors is none.
+    """A regret a step, as axes write it; rounding errors count as 0.
 
     >>> a_step(0.00054), a_step(0.12), a_step(1.1e-16)
     ('5.4e-4', '1.2e-1', '0')

@@ -69,8 +69,8 @@ def notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 
     themselves, and how many of all runs ended early because their list was settled, after how many steps."""
     told = [
         f"Regret is against {AGAINST[against]}, in clicks",
-        f"{MORE.capitalize()} is the 95% interval of the difference to the least regret, on the same users",
-        f"Losing are runs whose regret is above {LOSING:g} a step in the last tenth of their steps",
+        f'"{MORE.capitalize()}": 95% interval of the difference from the lowest regret, on the same users',
+        f'"Losing": share of runs with a regret above {LOSING:g} a step in the last tenth of their steps',
     ]
     if settled:
         told.append(

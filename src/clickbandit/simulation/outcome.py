@@ -1,4 +1,4 @@
-"""What a run comes to, window by window."""
+"""The outcome of a run, window by window."""
 
 import time
 from collections.abc import Callable

@@ -71,7 +71,7 @@ class Summary:
                 f"{self.runs} runs of {self.steps:,} steps, {self.steps_per_second:,.0f} steps per second",
                 f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f}), "
                 f"against {AGAINST[self.against]}",
-                f"  90%     of the runs have at most {self.tail:,.1f}; {self.losing:.0%} of them lose",
+                f"  tail    90th percentile {self.tail:,.1f}; {self.losing:.0%} of runs still losing clicks at the end",
                 f"  at end  {self.last_regret.mean:.3g} per step "
                 f"({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
                 f"clicks    {self.clicks.mean:.4f} per step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",

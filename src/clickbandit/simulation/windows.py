@@ -24,7 +24,7 @@ def interact(
 ) -> None:
     """Go on after the first `step` steps to the end of each window, for its expected regret and its clicks.
 
-    The arguments are flat, for numba would take longer to unpack a tuple of them than for all else.
+    The arguments are flat, since numba would take longer to unpack a tuple of them than for all else.
     """
     scene = Scene(state, params, rng, users, slots, best_reward)
     for window in range(len(ends)):

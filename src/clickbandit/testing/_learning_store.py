@@ -12,7 +12,7 @@ def expect(found: object, expected: object, what: str) -> None:
 
 
 def check_ranker(store: Store, clicks: int) -> None:
-    """It learns from each click once; so many were counted before."""
+    """It learns from each click once; `clicks` were counted before."""
     with Ranker(store, policy="random", positions=2, clock=lambda: 3.0) as ranker:
         for n in range(VISITS):
             shown = ranker.rank(LEARNED, ["A", "B", "C"], id=f"visit {n}")

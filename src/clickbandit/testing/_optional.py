@@ -36,7 +36,7 @@ _MAX_STEPS_AHEAD = 200
 
 
 def moments_of(problem: Problem, steps: int, where: str) -> list[Session]:
-    """The policy at a few moments of so many steps, with feedback that is late, out of order, lost or void."""
+    """The policy at a few moments of `steps` steps, with feedback that is late, out of order, lost or void."""
     found = []
     session = Session(problem, where)
     chance = np.random.default_rng(5)
@@ -199,7 +199,7 @@ def _check_groups(session: Session, told: dict[str, Any], describe: Any, where: 
 
 
 def check_possible(moments: list[Session], where: str) -> None:
-    """A live ranker would load each of the states that the policy comes to."""
+    """A live ranker would load every state that the policy reaches."""
     for moment in moments:
         _check_possible(moment.problem, moment.state, moment.problem.model.n_items, where)
 
@@ -210,11 +210,11 @@ def _check_possible(problem: Problem, state: Any, n_items: int, where: str) -> N
     fresh = problem.policy.start(n_items, problem.positions, horizon=problem.horizon)
     wrong = impossible(problem.policy, state, fresh, problem.positions)
     assert wrong is None, (
-        f"{where}: possible must be true of every state that the policy comes to, found {wrong}"
+        f"{where}: possible must be true of every state that the policy reaches, found {wrong}"
     )
 
 
-class _Waiting:
+class _PendingFeedback:
     """An impression whose feedback is still to come, while items come and go."""
 
     def __init__(self, ranking: IntArray, memo: FloatArray, n_items: int) -> None:
@@ -237,7 +237,7 @@ def check_items(problem: Problem, where: str) -> None:
     n_items, n_positions = problem.model.n_items, problem.positions
     rank, update, void = map(interpreted, (algorithm.rank, algorithm.update, algorithm.void))
     rng, chance = np.random.default_rng(1), np.random.default_rng(2)
-    waiting: list[_Waiting] = []
+    waiting: list[_PendingFeedback] = []
     for _ in range(400):
         if chance.random() < 0.1:
             n_new = 1 + int(chance.random() * 2)
@@ -261,7 +261,7 @@ def check_items(problem: Problem, where: str) -> None:
         for name, found in (("rank", ranking.tolist()), ("best", best.tolist())):
             in_order = len(set(found)) == n_positions and set(found) <= set(range(n_items))
             assert in_order, f"{where}: with {n_items} items after some came and went, {name} gave {found}"
-        waiting.append(_Waiting(ranking, memo, n_items))
+        waiting.append(_PendingFeedback(ranking, memo, n_items))
         while waiting and chance.random() < 0.55:
             impression = waiting.pop(int(chance.random() * len(waiting)))
             ranking, memo = impression.numbers[impression.ranking], impression.memo

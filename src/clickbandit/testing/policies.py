@@ -84,7 +84,7 @@ def _check_state(problem: Problem, where: str) -> None:
 
 
 def _check_lists(problem: Problem, where: str) -> None:
-    """The same run twice, the second time beside another one that nothing may pass to it from."""
+    """The same run twice, the second time interleaved with another one, which must not affect it."""
     first, again, other = Session(problem, where), Session(problem, where), Session(problem, where)
     other.users = np.random.default_rng(4)
     lists = [first.step() for _ in range(_STEPS)]

@@ -112,7 +112,7 @@ def _read(path: Path) -> pa.Table:
     for row in table.to_pylist():
         if row["prefix_propensities"] and not _fits(row):
             raise _not_exported(
-                path, f"impression {row['impression']!r} has not a click and propensities for each item"
+                path, f"impression {row['impression']!r} does not have clicks and propensities for each item"
             )
     return table
 

@@ -69,7 +69,7 @@ class Valuation:
     """What is earned: clicks, or reward if that was exported."""
 
     def times(self, scale: float) -> "Valuation":
-        """The same where everything earns so many times as much."""
+        """The same where everything earns `scale` times as much."""
 
         def larger(one: ListEstimate) -> ListEstimate:
             if one.value is None or one.low is None or one.high is None:
@@ -226,7 +226,7 @@ def _where_shown(
 ) -> ListEstimate:
     """The mean where the target's lists were shown, of each stratum by itself: right if users do not change.
 
-    A stratum is the lists of a query that have so many items: a short list says nothing of the positions below it. The
+    A stratum is the lists of a query of the same length: a short list says nothing of the positions below it. The
     intervals of the Q strata are added up by their shares, so each has level 1 - 0.05 / Q: then all hold at once in
     95% of logs, however strata depend on one another and shares on clicks. That is so if clicks do not decide how many
     strata there are, and only as well as the interval of one holds, which is asymptotic (`watched_means`).

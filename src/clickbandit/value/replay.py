@@ -12,7 +12,7 @@ import numpy as np
 
 from clickbandit.errors import InputError
 from clickbandit.intervals import watched_sum
-from clickbandit.live.algorithm import Algorithm, Algorithms
+from clickbandit.live.algorithm import Algorithms, LiveAlgorithm
 from clickbandit.policies.base import Policy
 from clickbandit.randomness import generators
 from clickbandit.value.decisions import Decisions
@@ -27,7 +27,7 @@ class Replayed:
     value: float
     low: float
     high: float
-    """Of a 95% interval for the mean of so many lists as were met."""
+    """Of a 95% interval for the mean over as many lists as were met."""
     met: int
     """Lists that were its own."""
     lists: int
@@ -42,7 +42,7 @@ class Replayed:
 class _Learner:
     """A policy's state for one query."""
 
-    def __init__(self, algorithm: Algorithm, query: str, items: list[str], shown: int, seed: int) -> None:
+    def __init__(self, algorithm: LiveAlgorithm, query: str, items: list[str], shown: int, seed: int) -> None:
         self._algorithm = algorithm
         self._names = items
         self._state = algorithm.start(len(items), shown, 10**6)
@@ -64,9 +64,9 @@ class _Learner:
 def replay(decisions: Decisions, policy: Policy | str, *, seed: int = 0) -> Replayed:
     """What a policy would have earned that starts afresh and learns from the log.
 
-    The log should be one of a policy that shows every list again and again, such as `random`: one that it does not show
-    any more is waited for in vain. Where there are rewards it learns from a yes or no for each item, with the
-    probability that this earned so much of the most that any item did.
+    The log should be one of a policy that shows every list again and again, such as `random`: one that it no
+    longer shows is never met. Where there are rewards it learns from a yes or no for each item, where the
+    probability of a yes is what the item earned as a share of the most that any item did.
     """
     algorithm = Algorithms().add(policy)
     learners: dict[str, _Learner] = {}

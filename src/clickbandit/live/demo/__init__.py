@@ -9,7 +9,7 @@ from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.demo.api import WINDOW, DemoApi
-from clickbandit.live.demo.crowd import Arm
+from clickbandit.live.demo.crowd import DemoArm
 from clickbandit.live.demo.queries import HORIZON, POSITIONS
 from clickbandit.live.http.server import listen, run
 from clickbandit.live.http.service import Service
@@ -45,6 +45,6 @@ def run_demo(*, policy: str, versus: str | None, port: int, browser: bool) -> No
             holdout=0.05 if versus is None else 0.0,
             retention="10m",
         )
-        arms = [Arm(policy, ""), *([Arm(versus, f" ({versus})")] if versus else [])]
+        arms = [DemoArm(policy, ""), *([DemoArm(versus, f" ({versus})")] if versus else [])]
         service = Service(ranker, log_requests=False, api=partial(DemoApi, arms=arms, ready=ready))
         run(service, listener)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.demo.crowd import Arm, Crowd
+from clickbandit.live.demo.crowd import Crowd, DemoArm
 from clickbandit.live.demo.messages import DemoList, DemoRow, DemoSettings, DemoState
 from clickbandit.live.demo.queries import POSITIONS, QUERIES
 from clickbandit.live.http.endpoint import endpoint
@@ -29,7 +29,7 @@ class DemoApi(Api):
         metrics: Metrics,
         streams: Streams,
         *,
-        arms: Sequence[Arm],
+        arms: Sequence[DemoArm],
         ready: Callable[[], None],
     ) -> None:
         super().__init__(ranker, metrics, streams)

@@ -1,7 +1,7 @@
 """Simulated people: they ask for lists and click on what they like, late, twice or never, as it is set.
 
-Whoever is shown lists by two policies is the same person before both: what attracts and how far the eyes go is drawn
-once, so that the lists alone make the difference.
+A person who is shown lists by two policies is the same for both: what attracts them and how far down they look is
+drawn once, so that only the lists make the difference.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Person:
         return [item for item, examined in seen if examined and self._attracted[item]]
 
 
-class Arm:
+class DemoArm:
     """One policy and its clicks."""
 
     def __init__(self, policy: str, suffix: str) -> None:
@@ -73,10 +73,10 @@ class Arm:
 class Crowd:
     """Keeps coming until it is told to stop."""
 
-    def __init__(self, ranker: AsyncRanker, metrics: Metrics, arms: Sequence[Arm], seed: int = 0) -> None:
+    def __init__(self, ranker: AsyncRanker, metrics: Metrics, arms: Sequence[DemoArm], seed: int = 0) -> None:
         self.settings = DemoSettings()
         self.arms = list(arms)
-        self.best = Arm("the best lists", "")
+        self.best = DemoArm("the best lists", "")
         """What clicks there would be if everyone saw what they like most on top."""
         self._ranker = ranker
         self._metrics = metrics

@@ -17,7 +17,7 @@ from clickbandit.live.http import messages
 from clickbandit.live.http.voids import Voids
 from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import (
-    Click,
+    ClickRequest,
     RankRequest,
     arrange,
     check_name,
@@ -143,10 +143,10 @@ class Client:
         return self.events([Event(id, item, event_id)])[0]
 
     def events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[Verdict]:
-        """Many clicks at once, a verdict for each; a bad one spoils nothing for the others."""
+        """Many clicks at once, a verdict for each; a bad one does not affect the others."""
         read = [click_request(event) for event in events]
         judged: list[messages.EventResult] = []
-        for part in _parts([event for event in read if isinstance(event, Click)]):
+        for part in _parts([event for event in read if isinstance(event, ClickRequest)]):
             judged += self._call("POST", "/v1/events", messages.EventsAnswer, part).results
         results = iter(judged)
         return [event if isinstance(event, Verdict) else _verdict(next(results)) for event in read]
@@ -191,11 +191,11 @@ class Client:
         return self._call("GET", _of(query), QueryDetail)
 
     def history(self, query: str) -> QueryHistory:
-        """How it came to be learned: how items were grouped over time, clicks over time, the last impressions."""
+        """How it learned: how items were grouped over time, clicks over time, the last impressions."""
         return self._call("GET", f"{_of(query)}/history", QueryHistory)
 
     def freeze(self, query: str) -> QuerySummary:
-        """From now on show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        """From now on show the list that is now the best known; impressions until `unfreeze` are not learned from."""
         return self._change(query, "freeze")
 
     def unfreeze(self, query: str) -> QuerySummary:
@@ -212,10 +212,10 @@ class Client:
         window: str | float | None = None,
         replay: bool = False,
     ) -> QuerySummary:
-        """Start afresh, with these settings of the query's own, else with the service's; also before its first use.
+        """Start afresh, with the given settings or the service's defaults; also before the query's first use.
 
-        With `replay` it then learns from what the query's log still has: see `preview`. This alone is not tried again
-        once it may have arrived, for it does something each time.
+        With `replay` it then learns from what the query's log still has: see `preview`. This call alone is not
+        retried once it may have arrived, since each one has an effect.
         """
         body = messages.ResetBody(policy, positions, horizon, window, replay)
         return self._change(query, "reset", _encode(body), repeatable=False)
@@ -335,7 +335,7 @@ class _Unanswered(StoreError):
 def _error(status: int, answer: bytes, repeatable: bool) -> InputError | StoreError:
     """What an answer that is no success means here."""
     try:
-        detail = msgspec.json.decode(answer, type=messages.Problem).detail
+        detail = msgspec.json.decode(answer, type=messages.ProblemDetails).detail
     except msgspec.DecodeError:  # of something between here and the service
         detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
     if status == 503:  # the service says that nothing was done
@@ -354,7 +354,7 @@ def _fallback(request: RankRequest) -> Shown:
     return Shown(new_id(time.time()), request.query, tuple(shown), (1.0,) * len(shown), "", "fallback", now)
 
 
-def _parts(clicks: Sequence[Click]) -> Iterator[bytes]:
+def _parts(clicks: Sequence[ClickRequest]) -> Iterator[bytes]:
     """Bodies with all of these events, each small enough."""
     part: list[bytes] = []
     size = 0

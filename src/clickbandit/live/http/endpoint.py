@@ -20,7 +20,7 @@ class Typed(bytes):
 
 
 class Quick(NamedTuple, Generic[T]):
-    """What is asked so often that it has no task of its own: what the ranker is to do, and what is answered then."""
+    """A request so frequent that it gets no task of its own: what the ranker is to do, and how to answer then."""
 
     request: Any
     answer: Callable[[Any], T]
@@ -74,7 +74,7 @@ def endpoint(
     other_type: str | None = None,
     scope: str | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Make a method of `Api` one."""
+    """Register a method of `Api` as an endpoint."""
 
     def mark(handler: Handler) -> Handler:
         needed = scope or ("read" if method == "GET" else "admin")

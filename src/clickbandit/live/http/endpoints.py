@@ -100,7 +100,7 @@ class Api:
         return Quick(list_request(body), self._listed) if owner is None else self._rank_by(owner, body)
 
     async def _rank_by(self, owner: Peer, body: RankBody) -> RankAnswer:
-        body = list_body(body)  # with an id, so that it is one list, whoever makes it in the end
+        body = list_body(body)  # with an id, so that it is one list, whichever worker makes it in the end
         with suppress(Away):
             return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
         return await self._rank(body)
@@ -123,7 +123,7 @@ class Api:
 
     @endpoint("POST", "/v1/events", decode=read_events, scope="write")
     def events(self, body: EventsBody) -> Asked[EventsAnswer]:
-        """Report clicks: a verdict for each, and a bad one spoils nothing for the others."""
+        """Report clicks: a verdict for each, and a bad one does not affect the others."""
         return Quick(for_events(body), self._judged)  # type: ignore[arg-type]
 
     def _judged(self, verdicts: list[Verdict]) -> EventsAnswer:
@@ -155,12 +155,12 @@ class Api:
 
     @endpoint("GET", "/v1/queries/{query}/history", 404)
     async def history(self, query: str) -> QueryHistory:
-        """Say how it came to be learned: groups of items over time, clicks over time, the last impressions."""
+        """Say how it learned: groups of items over time, clicks over time, the last impressions."""
         return await self.ranker.history(query)
 
     @endpoint("POST", "/v1/queries/{query}/freeze", 404)
     async def freeze(self, query: str) -> QuerySummary:
-        """Show the best list known, as it is now, and learn from none that is shown meanwhile."""
+        """Show the list that is now the best known; impressions until it is unfrozen are not learned from."""
         return await self.ranker.freeze(query)
 
     @endpoint("POST", "/v1/queries/{query}/unfreeze", 404)
@@ -192,7 +192,7 @@ class Api:
 
     @endpoint("POST", "/v1/queries/{query}/verify", 404)
     async def verify(self, query: str) -> Verification:
-        """Replay a query's log, beside everything else, and compare with the state that is in use."""
+        """Replay a query's log, concurrently with other requests, and compare with the state that is in use."""
         return Verification(await self.ranker.verify(query))
 
     # --- operations -----------------------------------------------------------------------------------------

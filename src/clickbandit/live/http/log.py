@@ -73,7 +73,7 @@ def add_answers(lines: list[Answered]) -> None:
 def write_all() -> None:
     """All lines that there are, from any thread."""
     lines = []
-    with suppress(IndexError):  # a thread takes each; no lock, for whoever holds it may be made to log
+    with suppress(IndexError):  # a thread takes each; no lock, since its holder may be made to log
         for _ in range(len(_waiting)):
             lines.append(_waiting.popleft())
     stream: BinaryIO = sys.stderr.buffer
@@ -93,7 +93,7 @@ def _uncaught(kind: Any, error: Any, trace: Any) -> None:
 
 
 def set_up() -> None:
-    """Everything from warnings on, whoever logs it, and what nobody catches in any thread."""
+    """Log warnings and worse from any logger, and uncaught exceptions from any thread."""
     logging.basicConfig(handlers=[JsonHandler()], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
     sys.excepthook = _uncaught

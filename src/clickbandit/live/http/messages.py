@@ -118,7 +118,7 @@ class RankBody(Struct, forbid_unknown_fields=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """What items bring with them is put beside them."""
+        """Move scores and features out of the items, into fields of their own."""
         if Offered in map(type, self.items):
             offered = [Offered(item) if isinstance(item, str) else item for item in self.items]
             self.items = [item.id for item in offered]
@@ -134,7 +134,7 @@ class RankBody(Struct, forbid_unknown_fields=True):
 
 
 def _beside(name: str, names: str, of_items: list[T | None], beside: list[T] | None) -> list[T] | None:
-    """What items bring, or what stands beside them."""
+    """What the items have in them, or what is given beside them."""
     known = [value for value in of_items if value is not None]
     if not known:
         return beside
@@ -329,7 +329,7 @@ class WorkerHealth(Struct):
 
 
 class Health(Struct):
-    """What whoever runs the service looks at, of all its workers together since they started."""
+    """Health figures for operators, over all workers since they started."""
 
     workers: Annotated[
         list[WorkerHealth], Meta(description="Those that answer; there should be as many as there are to be.")
@@ -361,12 +361,15 @@ class Ready(Struct):
     status: str = "ok"
 
 
-class Problem(Struct):
+class ProblemDetails(Struct):
     """What is wrong (RFC 9457). The only shape that errors have."""
 
     title: str
     status: int
     detail: Annotated[str, Meta(description="What was expected, what was found, what to do.")]
+
+
+ProblemDetails.__name__ = "Problem"  # of its schema in the OpenAPI document
 
 
 # --- from the ranker's values -------------------------------------------------------------------------------

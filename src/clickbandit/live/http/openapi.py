@@ -14,7 +14,7 @@ from clickbandit.live import values
 from clickbandit.live.http import ubi
 from clickbandit.live.http.endpoint import JSON, Endpoint
 from clickbandit.live.http.events import read_events
-from clickbandit.live.http.messages import EventBody, Impression, Problem, Query, User
+from clickbandit.live.http.messages import EventBody, Impression, ProblemDetails, Query, User
 
 _ERRORS = {
     400: "The body is not JSON.",
@@ -39,7 +39,7 @@ _REFERENCE = "#/components/schemas/{name}"
 def document(endpoints: Iterable[Endpoint], *, keys: bool) -> dict[str, Any]:
     """An OpenAPI document, of a service that asks for keys or not."""
     endpoints = list(endpoints)
-    kinds = [Problem, EventBody, ubi.UbiEvent]
+    kinds = [ProblemDetails, EventBody, ubi.UbiEvent]
     for endpoint in endpoints:
         named = (
             ("return", "parameters") if endpoint.decode is read_events else ("return", "parameters", "body")
@@ -129,7 +129,10 @@ def _of(kind: type) -> dict[str, Any]:
 
 
 def _error(status: int) -> dict[str, Any]:
-    return {"description": _ERRORS[status], "content": {"application/problem+json": {"schema": _of(Problem)}}}
+    return {
+        "description": _ERRORS[status],
+        "content": {"application/problem+json": {"schema": _of(ProblemDetails)}},
+    }
 
 
 def _events() -> dict[str, Any]:

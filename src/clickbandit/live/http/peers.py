@@ -1,8 +1,8 @@
 """How the workers of one service ask each other, over a socket of each in a folder of theirs.
 
 A query belongs to one of them (`Part`), which makes its lists: what is learned about it is then in one memory, and
-nobody replays what another has done. That is for speed alone: the store keeps them consistent, and whoever cannot reach
-another in time does it by itself.
+nobody replays what another has done. That is for speed alone: the store keeps them consistent, and a worker that
+cannot reach another in time does it by itself.
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class Peers:
     async def _answer(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
         try:
             answer = await self._handlers[kind](content)
-        except Exception:  # whoever asked will find out by itself what is wrong
+        except Exception:  # the worker that asked will find out by itself what is wrong
             kind, answer = FAILED, b""
         wire.send(number, kind, answer)
 

@@ -22,11 +22,11 @@ MAX_HEADERS = 100
 MAX_KNOWN, MAX_HEADS = 2**11, 2000
 """Bytes of a head that is remembered, and how many are."""
 MAX_CONNECTIONS = 5000
-"""In one process. For another one, the connection that has not sent a whole request for longest has to go."""
+"""In one process. For a further one, the connection that has gone longest without a whole request is closed."""
 MAX_WAITING = 2**26
-"""Bytes in bodies that are not whole, of all connections; beyond that the oldest has to go."""
+"""Bytes in bodies that are not whole, of all connections; beyond that the oldest is closed."""
 MAX_DISCARDED = 2**24
-"""Bytes of a body that is refused which are read all the same, for most clients look at the answer only after that."""
+"""Bytes of a refused body that are still read, since most clients look at the answer only after sending all of it."""
 IDLE_SECONDS = 65.0
 """Between two requests; a little more than load balancers allow."""
 HEAD_SECONDS = 10.0
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
                 self._all.remember(self._whole, request)
             return
         self._queue.append(request)
-        if len(self._queue) > 1:  # whoever does not wait for answers must
+        if len(self._queue) > 1:  # clients that do not wait for answers are made to
             self._paused = True
             self.transport.pause_reading()
 
@@ -355,7 +355,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _write(self, data: bytes) -> None:
-        """Unless whoever asked is gone."""
+        """Write unless the client has disconnected."""
         transport = self.transport
         if not transport.is_closing():
             transport.write(data)

@@ -4,7 +4,7 @@ import json
 from http import HTTPStatus
 
 from clickbandit.errors import InputError
-from clickbandit.live.http.messages import Problem
+from clickbandit.live.http.messages import ProblemDetails
 from clickbandit.live.values import Conflict, LimitReached, StoreError, Unknown
 
 
@@ -18,8 +18,8 @@ class Refused(Exception):
 
 
 def unreadable(body: bytes, error: Exception) -> Refused:
-    """Of a body that is no JSON; one that is but for NaN or Infinity, as some programs write them, says a number that
-    is none."""
+    """The refusal of a body that is not JSON. NaN and Infinity, which some programs write, are refused as numbers where
+    the rest is JSON."""
     found: list[str] = []
     try:
         json.loads(body, parse_constant=found.append)
@@ -30,8 +30,8 @@ def unreadable(body: bytes, error: Exception) -> Refused:
     return Refused(400, f"the body must be JSON: {error}")
 
 
-def problem(refused: Refused) -> Problem:
-    return Problem(HTTPStatus(refused.status).phrase, refused.status, refused.detail)
+def problem(refused: Refused) -> ProblemDetails:
+    return ProblemDetails(HTTPStatus(refused.status).phrase, refused.status, refused.detail)
 
 
 def refusal(error: Exception) -> Refused:

@@ -35,7 +35,7 @@ _PATIENCE = 30
 """Seconds that requests have to finish when the service is stopped."""
 _LOOK = 0.5
 """Seconds between two looks at the workers."""
-_EVERY = 1.0
+_CHECK_INTERVAL = 1.0
 """Seconds between two looks at connections and keys."""
 _BACKLOG = 2048
 _GARBAGE = (50_000, 20, 100)
@@ -49,7 +49,7 @@ def make_service(settings: ServiceSettings, peers: Peers | None = None) -> Servi
     if not local and not keys.keys and not settings.insecure:
         raise InputError(
             f"{settings.host} may be reached from other machines, so API keys are needed: name them in {VARIABLE} or "
-            "in --api-keys-file, listen on 127.0.0.1, or say --insecure if whoever reaches it may do everything"
+            "in --api-keys-file, listen on 127.0.0.1, or say --insecure if anyone who can reach it may do everything"
         )
     store = open_when_there(settings.store)
     try:
@@ -122,7 +122,7 @@ class Server:
         self.started.set()
         looking = self._loop.create_task(_again_and_again(connections.look))
         await self._stop.wait()
-        if self._drain:  # whoever sends requests here has this long to see that it is not ready
+        if self._drain:  # clients have this long to see that it is not ready
             await asyncio.sleep(self._drain)
         server.close()
         connections.stop()
@@ -135,7 +135,7 @@ class Server:
 
 async def _again_and_again(function: Callable[[], None]) -> None:
     while True:
-        await asyncio.sleep(_EVERY)
+        await asyncio.sleep(_CHECK_INTERVAL)
         function()
 
 

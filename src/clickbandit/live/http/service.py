@@ -80,7 +80,7 @@ class Response(NamedTuple):
     body: bytes | Stream
 
 
-class _Waiting:
+class _QuickRequest:
     """A quick request while the ranker does what it asks for: gets the result as a future does."""
 
     __slots__ = ("_answer", "_reply", "_request", "_service", "_waits")
@@ -245,7 +245,7 @@ class Service:
                 self._asked = self.api.ranker.asked_here()
             wanted, answer = asked
             self._running += 1
-            self._asked.add(wanted, _Waiting(self, request, answer, reply))
+            self._asked.add(wanted, _QuickRequest(self, request, answer, reply))
         except Exception as error:  # not before this returns, for another may be next
             asyncio.get_running_loop().call_soon(reply, request, self._problem(request, error))
         return True

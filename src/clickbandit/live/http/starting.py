@@ -20,7 +20,7 @@ EARNS_FROM = {
 """By policy, and whether it starts from something: after how many impressions of a query, in powers of ten, it had more
 clicks than a good order (docs/which-policy.md has the table)."""
 MEASURED = 100_000
-"""Impressions; what is beyond is none that was measured."""
+"""Impressions; beyond these nothing was measured."""
 DEFAULT_EARNS_FROM = {False: 10_000, True: 1_000}
 """The earliest of these, for policies that were not measured."""
 

@@ -1,6 +1,6 @@
 """What open pages show, once a second, worked out once for all who look at the same.
 
-Server-sent events: each message is the whole of what a view shows, so that whoever missed some needs only the next.
+Server-sent events: each message is the whole of what a view shows, so that a page that missed some needs only the next.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from clickbandit.live.values import StoreError
 
 MAX_STREAMS = 100
 """In one process."""
-_EVERY = 1.0
+_MIN_INTERVAL = 1.0
 """Seconds between two messages at least."""
 _SHARE = 0.05
 """Of the time that may go into working out one view: what takes long is shown less often."""
@@ -82,7 +82,7 @@ class Streams:
                 else:
                     changed = view.changed
                     try:
-                        async with asyncio.timeout(_EVERY):
+                        async with asyncio.timeout(_MIN_INTERVAL):
                             await changed.wait()
                     except TimeoutError:
                         yield _ALIVE
@@ -106,4 +106,4 @@ class Streams:
                 message = b"event: problem\ndata: " + _encode(told) + b"\n\n"
             view.show(message)
             took = time.perf_counter() - started
-            await asyncio.sleep(max(_EVERY - took, took / _SHARE))
+            await asyncio.sleep(max(_MIN_INTERVAL - took, took / _SHARE))

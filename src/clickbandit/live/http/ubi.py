@@ -1,7 +1,7 @@
 """Events as OpenSearch's User Behavior Insights has them (https://github.com/o19s/ubi, schemas 1.0 to 1.3).
 
 UBI's `query_id` names one execution of a query and so an impression, its `object_id` an item. An event that has
-`action_name` or `query_id` is one of UBI's; it may have any other fields. `position.ordinal` is not needed, for the
+`action_name` or `query_id` is one of UBI's; it may have any other fields. `position.ordinal` is not needed, since the
 impression knows where its items stood.
 """
 

@@ -2,7 +2,7 @@
 
 Most transactions write them as one row of bytes, a batch, and they wait in memory to be put into their tables, where a
 query's rows of some seconds are one. After a crash they are read from the batches again. What the tables have of one
-query is as of one transaction, for its row and its log are put together.
+query is as of one transaction, since its row and its log are put together.
 """
 
 import time
@@ -20,7 +20,7 @@ MAX_SECONDS = 5.0
 MAX_WAITING = 5000
 """How many transactions and seconds rows of a query may wait, and of how many queries."""
 _AT_ONCE = 50
-"""Queries that are put in one transaction for having waited so long, so that none takes long for it."""
+"""How many queries that waited too long are put in one transaction, so that none takes long."""
 _DELETED_TOGETHER = 16
 """Batches, at least: each time some are deleted, pages are put in order around them."""
 _ADD = insert("batches", ("number", "written", "checksum"))
@@ -32,7 +32,7 @@ _SET_QUERY = (
 _values = attrgetter(*_CHANGING, "id")
 
 
-class _Waiting:
+class _WaitingRows:
     """What is to be put of one query."""
 
     __slots__ = ("at", "number", "records", "row", "since", "started")
@@ -50,12 +50,12 @@ class _Waiting:
 class Behind:
     """What waits, and the transaction at hand: `add`, and then `keep` when it is committed, or `drop`.
 
-    Rows wait as they are: where a transaction changed some and is not committed, all is to be loaded anew.
+    Rows wait as they are: where a transaction changed some and is not committed, all must be reloaded.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingRows] = {}
         """Those that have waited longest first."""
         self._number = 0
         """Of the last batch."""
@@ -100,13 +100,13 @@ class Behind:
             if found is not None:
                 found.row = row
             elif row.id not in done:
-                waiting[row.id] = _Waiting(self._number, now, row)
+                waiting[row.id] = _WaitingRows(self._number, now, row)
         for query, number, records, at, _ in self._log:
             found = waiting.get(query)
             if found is None:
                 if query in done:
                     continue
-                found = waiting[query] = _Waiting(self._number, now, None)
+                found = waiting[query] = _WaitingRows(self._number, now, None)
             found.records += records
             found.number, found.at = number, at
         self.drop()

@@ -1,7 +1,7 @@
 """Rows of a store that one process has to itself, as they were last written: read again without the database.
 
 A transaction changes them as they are here. Unless it is committed, nobody knows how they and the store differ, and
-everything is read anew. So it is where somebody else wrote to the store.
+everything is read again; likewise if another process wrote to the store.
 """
 
 from collections import deque
@@ -73,7 +73,7 @@ class Rows:
             stored = self._database.find(IMPRESSION, "impressions", "id", missing)
             found += [
                 ImpressionRow(*row) for row in stored
-            ]  # not kept, for they are not the last that were made
+            ]  # not kept, since they are not the last that were made
         return found
 
     def expect(self, changes: Changes) -> None:

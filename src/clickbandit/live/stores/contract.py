@@ -3,13 +3,13 @@
 The engine works in transactions, each for a batch of operations: `begin`; `due`; `lock`, which names the queries and
 impressions that the batch is about; whatever it reads of these; one `save` with all that changes; `commit` (or
 `rollback` at any point). After `commit` has returned nothing of it may be lost, even if the machine fails. All of
-this is called from one thread. What people look at is read through a `Reader`, in another thread, beside it.
+this is called from one thread. What people look at is read through a `Reader`, concurrently, in another thread.
 
 A store may be shared by many processes. Then `lock` must hold off all others that lock one of the same queries until
-the transaction ends, in an order that makes deadlocks impossible (by name, say); whoever changes an impression, its
-events or the log of a query has locked that query.
+the transaction ends, in an order that makes deadlocks impossible (by name, say); a process that changes an
+impression, its events or the log of a query has locked that query.
 
-Any failure is a `StoreError`; after it the engine rolls back and begins anew, so `begin` must reconnect where needed.
+Any failure is a `StoreError`; after it the engine rolls back and begins again, so `begin` must reconnect where needed.
 `clickbandit.testing.check_store` holds a store to all this.
 """
 
@@ -206,7 +206,7 @@ class Snapshot(NamedTuple):
     at: int
     checksum: int | None = None
     base: bool = False
-    """Whether the query's log starts from it. To save such a one deletes all that is before it."""
+    """Whether the query's log starts from it. Saving it deletes everything before it."""
 
 
 _PLACE = struct.Struct("<QQ")
@@ -306,8 +306,8 @@ class Store(Protocol):
     def lock(
         self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
     ) -> Locked:
-        """Lock the queries of these names and those of these impressions, and read both. Whoever changes such a row
-        saves it too, or rolls back.
+        """Lock the queries of these names and those of these impressions, and read both. A caller that changes such
+        a row also saves it, or rolls back.
 
         The `new` queries, which are among the names, are made if they do not exist, as long as there are fewer than
         `max_queries` of them (counted at least about). Rows are read after the lock is held; names and ids that do

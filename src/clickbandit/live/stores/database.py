@@ -9,7 +9,7 @@ from clickbandit.live.values import StoreError
 
 
 def columns(names: Iterable[str]) -> str:
-    """Names as a statement has them: quoted, for some mean something to a database."""
+    """Names as a statement has them: quoted, since some mean something to a database."""
     return ", ".join(f'"{name}"' for name in names)
 
 

@@ -100,7 +100,7 @@ _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothi
 _OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
 """As `Part.owner` has it."""
 _COUNT_AGAIN = 60.0
-"""Seconds after which the queries are counted anew, for other processes make some too."""
+"""Seconds after which the queries are counted again, since other processes add some too."""
 _SESSION = {
     # a process that hangs must not keep others waiting for ever, nor a network that swallows packets
     "idle_in_transaction_session_timeout": "15s",
@@ -169,7 +169,7 @@ class PostgresDatabase(Database):
         return list(values)
 
     def last_mark(self) -> int:
-        """Whoever is settling something ends before the lock is had, and whoever begins later gets a higher mark."""
+        """Transactions that are settling end before the lock is taken, and those that begin later get higher marks."""
         self._reconnect()
         self.run("begin")
         try:
@@ -246,7 +246,7 @@ class PostgresStore(SqlStore):
     def commit(self) -> None:
         try:
             super().commit()
-        except StoreError as error:  # it may be committed all the same, so this is not to be tried again
+        except StoreError as error:  # it may be committed nevertheless, so this must not be retried
             said = str(error).removeprefix("PostgreSQL: ")
             raise StoreError(f"PostgreSQL: the commit failed: {said}") from error
 
@@ -256,7 +256,7 @@ class PostgresStore(SqlStore):
         locked = self._lock(names, ids)
         missing = sorted((query for query in new if query.name not in locked.queries), key=attrgetter("name"))
         if missing and self._count() < max_queries:
-            self.database.run("rollback")  # whoever makes a query must hold no other
+            self.database.run("rollback")  # a process that adds a query must hold no other
             self.database.run("begin")
             self._make(_NEW_QUERY, missing, max_queries)
             locked = self._lock(names, ids)

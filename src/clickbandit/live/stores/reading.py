@@ -1,4 +1,4 @@
-"""What people look at: the part of a store that is read in another thread, beside its transactions."""
+"""What people look at: the part of a store that is read in another thread, concurrently with its transactions."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol

@@ -76,9 +76,9 @@ create table histories (query integer primary key, history blob not null);
 {";".join(BATCHES)};
 """
 
-_LATER = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
-_NEW_QUERY = insert("queries", [*NewQuery._fields, *_LATER])
-_NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in _LATER]
+_DEFAULT_COLUMNS = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
+_NEW_QUERY = insert("queries", [*NewQuery._fields, *_DEFAULT_COLUMNS])
+_NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in _DEFAULT_COLUMNS]
 _CACHE_KIB = 65_536
 _MODE = 0o600
 """Of files: what users clicked is nobody else's business."""
@@ -274,7 +274,7 @@ class SqliteStore(SqlStore):
         super()._delete(queries)
 
     def close(self) -> None:
-        with suppress(StoreError):  # whoever opens it next does it
+        with suppress(StoreError):  # else it is done when the file is next opened
             self._put_all()
         self._checkpoints.close()
         super().close()

@@ -29,7 +29,7 @@ IS_LIST = f"(kind = 'Q' AND size BETWEEN 1 AND {MAX_POSITIONS})"
 MIN_SCANNED = 1 << 20
 """Smaller files are read sooner than what scans them is compiled."""
 MAX_SCANNED = 4 * files.BLOCK
-"""A session with more bytes than these is none."""
+"""In bytes: longer sessions are not taken for real ones."""
 _MAX_LINES = 200  # by which a file is recognised
 
 

@@ -1,4 +1,4 @@
-"""BatchRank beside the paper: Algorithms 1 to 4 of Zoghi et al. 2017, with their line numbers.
+"""BatchRank alongside the paper: Algorithms 1 to 4 of Zoghi et al. 2017, with their line numbers.
 
 A step shows every batch (`rank`: DisplayBatch), and its clicks are collected and the batches updated (`update`:
 CollectClicks, UpdateBatch). What the paper calls n(d) while a list is made is `issued` here and `observed` once the

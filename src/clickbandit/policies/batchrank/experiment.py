@@ -2,7 +2,7 @@
 
 Items are in ordered batches; each batch is shuffled at every step and the first K items of all are shown and
 observed, every time. A batch is tested when each of its items was observed log(L T) / delta^2 times: items that
-cannot reach the list are dropped, and the batch is cut at every place where that is safe. Counts start anew only
+cannot reach the list are dropped, and the batch is cut at every place where that is safe. Counts start over only
 when something changed; otherwise delta halves and they are kept, which is what makes it better than the printed
 version (about half the regret).
 
@@ -182,7 +182,7 @@ def test(state: State, n_positions: int) -> None:
 
 @slow_path
 def cut_batch(state: State, batch: int, n_positions: int) -> None:
-    """Drop what cannot be shown, cut wherever it is safe, and start anew; or go on with a smaller delta."""
+    """Drop what cannot be shown, cut wherever it is safe, and start over; or go on with a smaller delta."""
     end = state.end[batch]
     items = state.items[batch:end]
     for item in items:
@@ -220,7 +220,7 @@ def cut_batch(state: State, batch: int, n_positions: int) -> None:
 
 @slow_path
 def climb(state: State, batch: int, end: int) -> None:
-    """After a batch was cut: newcomers alone join the batch above; those below an item that is none are in place."""
+    """After a batch was cut: newcomers alone join the batch above; those below an established item are settled."""
     top = state.end[batch]
     old = batch
     while old < end and state.newcomer[state.items[old]] == 1:

@@ -1,7 +1,7 @@
 """What BatchRank, as the paper's figures were run, tells the live ranker.
 
-Items come and go as in `items`: new ones enter the batch that reaches the last position, which starts anew,
-and climb from batch to batch; where one leaves, the batches below move up and start anew, and the last takes back what
+Items come and go as in `items`: new ones enter the batch that reaches the last position, which starts over,
+and climb from batch to batch; where one leaves, the batches below move up and start over, and the last takes back what
 was dropped. Batches above keep their counts, and the feedback to come.
 """
 

@@ -2,7 +2,7 @@
 
 **New items** enter the batch that reaches the last position, which starts again at stage 0 with zero counts, so that
 all its items are compared on equal observation. That alone could never bring an item above that batch. So new items
-are newcomers until a split puts them below an item that is none, which tells that they are worse than the batches
+are newcomers until a split puts them below an established item, which shows that they are worse than the batches
 above; and a batch of newcomers alone is merged with the batch above it (`climb`).
 
 **An item that leaves** its batch leaves a position to the ones below: they move up, and start their stages again. The
@@ -24,7 +24,7 @@ MAX_MEMORY = 32
 
 @slow_path
 def place_newcomers(state: State, items: IntArray, split: int) -> None:
-    """At a split those below an item that is no newcomer are known to be worse than the batches above."""
+    """At a split, newcomers below an established item are known to be worse than the batches above."""
     for i in range(split):
         if state.newcomer[items[i]] == 0:
             for j in range(split, len(items)):

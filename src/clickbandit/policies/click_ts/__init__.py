@@ -58,7 +58,7 @@ class ClickTS(Policy):
     """Whether rare, fair tests of neighbours keep it from staying with a wrong order, where its law of users is wrong
     or an item was unlucky; for goal=attraction, and up to 200 items."""
     restart: bool = True
-    """Whether it learns anew when clicks on what it shows contradict what it foresaw, as after a change of taste."""
+    """Whether it relearns when clicks on what it shows contradict what it foresaw, as after a change of taste."""
 
     algorithm = Algorithm(init, memo_size, rank, update, best, prime=prime, any_list=True)
     live = Live(

@@ -22,11 +22,11 @@ from clickbandit.policies.click_ts.state import State
 from clickbandit.policies.sampling import draw_beta
 
 FIT_AGAIN = 1.02
-"""A fit is due when so many times as many lists were learned from as at the last one."""
+"""Refit when the number of learned lists has grown by this factor."""
 MAX_KEPT = 16
-"""A draw is kept for so many lists at most."""
-ANEW = 100
-"""How many lists' worth is kept when users have changed."""
+"""A draw is kept for at most this many lists."""
+KEPT_AFTER_CHANGE = 100
+"""How many lists' worth of evidence is kept when users have changed."""
 SEARCHES = 5
 """How many searches `best` makes."""
 
@@ -60,9 +60,9 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
 
 @slow_path
 def learn(state: State) -> None:
-    """Fit; first begin anew if users have changed, and then let go of what is older than the memory."""
+    """Fit, after forgetting most of the past if users have changed; then forget what is older than the memory."""
     if contradicts(state):
-        shrink(state, ANEW)
+        shrink(state, KEPT_AFTER_CHANGE)
     fit(state)
     set_budget(state)
     state.next_fit[0] = FIT_AGAIN * state.learned[0]
@@ -138,7 +138,7 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
 
 @slow_path
 def shrink(state: State, lists: int) -> None:
-    """Let all counts shrink to those of so many lists, if more were learned from."""
+    """Shrink all counts to those of `lists` lists, if more were learned from."""
     kept = min(1.0, lists / state.learned[0])
     for item in range(len(state.clicks)):
         state.clicks[item] *= kept

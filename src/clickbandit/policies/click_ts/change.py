@@ -1,14 +1,14 @@
-"""Whether users have changed: the clicks since the last fit beside those that it foresaw.
+"""Whether users have changed: the clicks since the last fit against those that it foresaw.
 
 An item whose exposure has grown by m since then, with the slope w, is foreseen to have a m more clicks, with variance
 
     a m + (a m)^2 / (1 + clicks) + a^2 |F^-1 w|^2:
 
-as Poisson, as its attraction is known from so many clicks, and as the law is known by its precision F F^T. What an item
+as Poisson, as its attraction is known from its clicks, and as the law is known by its precision F F^T. What an item
 had beyond that adds up from fit to fit, as does the variance, and fades: at each fit 0.9 of it is kept. The sum S with
 the variance V is a contradiction if S^2 > 4 b (V + |S| / 3), with the guard's budget b: Bernstein's inequality has 2 b,
 and the rest is room for users whom the law does not quite fit. Then all counts shrink to a hundred lists, and it
-learns anew. Only what is shown can contradict: an item outside the list that became better is not noticed.
+relearns. Only what is shown can contradict: an item outside the list that became better is not noticed.
 """
 
 from clickbandit.compiling.kernel import slow_path

@@ -16,9 +16,9 @@ from clickbandit.policies.click_ts.state import State
 
 DRAWS = 400
 LEVEL = 0.95
-NEAR = 0.25
-"""Users who examine, after a click, at most so much of what they do without one are nearest to the cascade model,
-and those who examine as much but for so much to the position-based model."""
+MODEL_MARGIN = 0.25
+"""After a click, users still examine some share of what they examine without one. Where that is at most this far from
+0 they are nearest to the cascade model, and at most this far from 1 to the position-based model."""
 
 
 def describe(state: State) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def _users(fitted: _Laws, drawn: _Laws) -> dict[str, Any]:
     }
     if not np.isnan(fitted.kept[0]):
         laws = {
-            "cascade": drawn.kept <= NEAR,
-            "position-based": abs(drawn.kept - 1) <= NEAR,
-            "in between": (drawn.kept > NEAR) & (abs(drawn.kept - 1) > NEAR),
+            "cascade": drawn.kept <= MODEL_MARGIN,
+            "position-based": abs(drawn.kept - 1) <= MODEL_MARGIN,
+            "in between": (drawn.kept > MODEL_MARGIN) & (abs(drawn.kept - 1) > MODEL_MARGIN),
         }
         law = max(laws, key=lambda name: laws[name].mean())
         told |= {"law": law, "certainty": float(laws[law].mean())}

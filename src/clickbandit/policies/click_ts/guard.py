@@ -153,7 +153,7 @@ def draw_outside(state: State, rng: np.random.Generator, ranking: IntArray) -> i
 
 
 def renumber(memo: FloatArray, numbers: IntArray, n_items: int) -> FloatArray:
-    """A test against an item that is gone is none."""
+    """Drop tests against removed items."""
     if memo[0] > 0:
         memo[1] = numbers[int(memo[1])]
         if memo[1] < 0:

@@ -225,7 +225,7 @@ def _without_carry(state: State, item: int) -> State:
 
 
 def _without_row(factor: FloatArray, p: int) -> FloatArray:
-    """The Cholesky factor without a parameter, by QR: unlike a factorisation anew it cannot fail by rounding."""
+    """The Cholesky factor without a parameter, by QR: unlike a new factorisation it cannot fail by rounding."""
     rows = np.delete(np.tril(factor), p, axis=0)
     upper = np.asarray(np.linalg.qr(rows.T, mode="r"), np.float64)
     return (upper * np.sign(np.diag(upper))[:, None]).T.copy()

@@ -23,7 +23,7 @@ FIRST_CARRY_VARIANCE = 0.25
 """tau^2, the prior variance of log s, before the first fit."""
 
 MAX_GUARDED = 200
-"""With more items than these there is no guard, for it takes a table of all pairs."""
+"""With more items than these there is no guard, since it takes a table of all pairs."""
 
 
 class State(NamedTuple):
@@ -214,7 +214,7 @@ def nothing_expected(n_items: int) -> dict[str, Any]:
 
 
 def nothing_foreseen(n_watched: int, n_free: int) -> dict[str, Any]:
-    """The part that watches the clicks of so many items, before the first fit."""
+    """The part that watches the clicks of `n_watched` items, before the first fit."""
     by_item = ("clicks_then", "exposure_then", "surprise", "surprise_variance")
     return {name: np.zeros(n_watched) for name in by_item} | {"slope_then": np.zeros((n_watched, n_free))}
 

@@ -141,7 +141,7 @@ def write_audit(path: Path, audit: Audit) -> None:
 
 
 def _lists(finding: Finding) -> Html:
-    """The usual list beside the better one, and what other models say of it."""
+    """The usual list next to the better one, and what other models say of it."""
     before = {item: place for place, item in enumerate(finding.usual, start=1)}
     rows = [
         {"position": place, "usual": usual, "better": better, "stood at": before.get(better, "-")}

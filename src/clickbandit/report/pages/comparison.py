@@ -29,7 +29,7 @@ from clickbandit.report.page import (
     write_page,
 )
 from clickbandit.report.printing import PAGE, save_figure
-from clickbandit.report.standings import NEAR, Place, Standing, places, standings, verdict
+from clickbandit.report.standings import NEAR_BEST, Place, Standing, places, standings, verdict
 from clickbandit.report.statistics import LEAPT
 from clickbandit.report.styles import Look, looks, plain
 from clickbandit.report.tables import (
@@ -275,9 +275,10 @@ def _leaderboards(found: Sequence[Place], look: Mapping[str, Look], results: Res
     )
     yield element(
         "p",
-        f"A run ends near the best list if it loses at most {NEAR:.0%} of the best reward in its last window. The time "
-        "per step is that on one core of the machine that ran it, and differs each time; policies that leap (*) take "
-        "many steps at once where nothing can change. Policies marked † are told more about the users than clicks.",
+        f"A run ends near the best list if it loses at most {NEAR_BEST:.0%} of the best reward in its last window. "
+        "The time per step is that on one core of the machine that ran it, and differs each time; policies that leap "
+        "(*) take many steps at once where nothing can change. Policies marked † are told more about the users "
+        "than clicks.",
     )
     for number, model in enumerate(_models(found)):
         mine = [place for place in found if place.model == model]

@@ -205,9 +205,9 @@ def _all_queries(results: pa.Table, look: Mapping[str, Look]) -> _Parts:
         "figure-2",
         "Figure 2. Above, the expected regret per step (the reward of the best list less that of the list shown), "
         "averaged over queries, with 95% intervals over runs. Below, the share of runs on all queries whose regret a "
-        f"step in the last window is at least so much; the dotted line is at {LARGE:g}, from which on the paper takes "
-        f"a run to be left with a list that is not the best. {LEAPT} Drag to move, pinch or scroll with Ctrl to zoom, "
-        "double-click to go back; click a policy to hide it.",
+        f"step in the last window is at least the value on the x axis; the dotted line is at {LARGE:g}, from which on "
+        f"the paper takes a run to be left with a list that is not the best. {LEAPT} Drag to move, pinch or scroll "
+        "with Ctrl to zoom, double-click to go back; click a policy to hide it.",
         {
             **_with(REGRET_TOOLTIP, paper.averages(results, look)),
             **_with(END_TOOLTIP, paper.ends(results, look)),
