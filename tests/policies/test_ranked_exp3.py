@@ -24,7 +24,9 @@ def test_an_item_is_drawn_as_often_as_its_weight_says(weight: list[float], place
 
 
 @given(st.sets(st.integers(0, 61), max_size=61), st.data())
-def test_an_item_that_is_not_in_the_list_is_found_by_its_number(listed: set[int], data: st.DataObject) -> None:
+def test_an_item_that_is_not_in_the_list_is_found_by_its_number(
+    listed: set[int], data: st.DataObject
+) -> None:
     absent = [item for item in range(62) if item not in listed]
     n = data.draw(st.integers(0, len(absent) - 1))
     assert interpreted(ranked_exp3.absent)(sum(1 << item for item in listed), len(listed), n) == absent[n]
