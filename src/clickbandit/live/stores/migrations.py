@@ -7,13 +7,15 @@ from clickbandit.errors import InputError
 
 VERSION = 6
 """Of the tables."""
-_TYPES = {
+WORDS = {
     "sqlite": {
         "blob": "blob",
         "int": "integer",
         "bool": "integer",
         "real": "real",
         "key": "integer primary key",
+        "true": "1",
+        "false": "0",
     },
     "postgresql": {
         "blob": "bytea",
@@ -21,8 +23,11 @@ _TYPES = {
         "bool": "boolean",
         "real": "double precision",
         "key": "bigint generated always as identity primary key",
+        "true": "true",
+        "false": "false",
     },
 }
+"""What each database calls the types and values of tables."""
 _TABLES = (
     """create table comparisons (
     number {key}, query {int} not null, length {int} not null, start {int} not null, share {real} not null,
@@ -111,9 +116,9 @@ _OWN: dict[tuple[str, int], tuple[str, ...]] = {
 """By the database too."""
 
 
-def own_tables(database: str) -> str:
-    """The statements that make the tables that the version before did not have."""
-    return "".join(f"{step};\n" for step in _filled((*_TABLES, _IN_USE), database))
+def later_tables(database: str) -> list[str]:
+    """The statements that make the tables that version 2 did not have."""
+    return _filled((*_TABLES, _IN_USE, *_OWN[database, 5]), database)
 
 
 def steps(store: str, version: int | None, database: str) -> list[str]:
@@ -136,5 +141,4 @@ def steps(store: str, version: int | None, database: str) -> list[str]:
 
 
 def _filled(some: tuple[str, ...], database: str) -> list[str]:
-    truth = ("true", "false") if database == "postgresql" else ("1", "0")
-    return [step.format(**_TYPES[database], true=truth[0], false=truth[1]) for step in some]
+    return [step.format(**WORDS[database]) for step in some]

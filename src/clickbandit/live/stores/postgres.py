@@ -19,7 +19,6 @@ from clickbandit.errors import InputError
 from clickbandit.live.stores.contract import (
     LATE,
     PENDING,
-    QUERY_COLUMNS,
     Changes,
     ImpressionRow,
     Locked,
@@ -28,7 +27,8 @@ from clickbandit.live.stores.contract import (
     QueryRow,
 )
 from clickbandit.live.stores.database import Database, insert
-from clickbandit.live.stores.migrations import VERSION, own_tables, steps
+from clickbandit.live.stores.migrations import VERSION, steps
+from clickbandit.live.stores.schema import tables
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader
 from clickbandit.live.values import StoreError, Unreachable
@@ -40,50 +40,7 @@ except ImportError as error:
         "a PostgreSQL store needs psycopg: install it with pip install 'clickbandit[postgres]'"
     ) from error
 
-_TABLES = f"""
-create table meta (version bigint not null, probed bigint, mark bigint);
-insert into meta (version) values ({VERSION});
-
-create table queries (
-    id bigint generated always as identity primary key, name text not null collate "C" unique, policy text not null,
-    positions bigint not null, horizon bigint not null, "window" bigint, created bigint not null, frozen text,
-    {", ".join(f"{name} bigint not null default 0" for name in QUERY_COLUMNS[8:-1])},
-    reward double precision not null default 0, prior bytea
-) with (fillfactor = 50);
-
-create table impressions (
-    number bigint generated always as identity primary key, id text not null collate "C" unique, query bigint not null,
-    at bigint not null, expires bigint not null, source bigint not null,
-    items text not null, body bytea not null, propensities bytea, learning bytea, outcome bigint not null,
-    clicks bigint not null, "user" text, share double precision, reward double precision, rewards text,
-    unit text, offer bigint, mark bigint
-) with (fillfactor = 70);
-create index due on impressions (expires, number) where outcome = {PENDING};
-create index of_user on impressions ("user") where "user" is not null;
-create index marked on impressions (mark) where mark is not null;
-create sequence marks;
-
-create table events (
-    number bigint generated always as identity primary key, key text not null collate "C" unique,
-    impression text not null, item text not null, at bigint not null, late boolean not null, timestamp text,
-    reward double precision
-);
-
-create table log (
-    query bigint not null, number bigint not null, records bytea not null, at bigint not null, checksum bigint,
-    primary key (query, number)
-);
-
-create table snapshots (
-    query bigint not null, number bigint not null, state bytea not null, at bigint not null,
-    base boolean not null default false, checksum bigint, primary key (query, number)
-);
-create index to_prune on snapshots (at) where not base;
-
-create table histories (query bigint primary key, history bytea not null);
-
-{own_tables("postgresql")}
-"""
+_TABLES = f"{tables('postgresql')}create sequence marks"
 _NAMES = (
     "meta",
     "queries",

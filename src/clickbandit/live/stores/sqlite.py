@@ -13,7 +13,6 @@ from clickbandit.live.stores.behind import Behind
 from clickbandit.live.stores.cache import Rows
 from clickbandit.live.stores.checkpoints import Checkpoints
 from clickbandit.live.stores.contract import (
-    PENDING,
     QUERY_COLUMNS,
     Changes,
     Locked,
@@ -23,59 +22,15 @@ from clickbandit.live.stores.contract import (
     QueryRow,
 )
 from clickbandit.live.stores.database import insert
-from clickbandit.live.stores.migrations import BATCHES, VERSION, own_tables, steps
+from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.reading import Decision
+from clickbandit.live.stores.schema import tables
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import QUERY, SqlReader
 from clickbandit.live.stores.sqlite_database import SqliteDatabase
 from clickbandit.live.values import StoreError, Unreachable
 
-_TABLES = f"""
-create table meta (version integer not null, probed integer, mark integer);
-insert into meta (version) values ({VERSION});
-
-create table queries (
-    id integer primary key, name text not null unique, policy text not null, positions integer not null,
-    horizon integer not null, window integer, created integer not null, frozen text, updated integer not null,
-    number integer not null, snapshot integer not null, generation integer not null, items integer not null,
-    impressions integer not null,
-    learned integer not null, settled integer not null, voided integer not null, clicks integer not null,
-    late integer not null, progress integer not null, idle integer not null,
-    prior blob, reward real not null
-);
-
-create table impressions (
-    number integer primary key, id text not null unique, query integer not null, at integer not null,
-    expires integer not null, source integer not null, items text not null,
-    body blob not null, propensities blob, learning blob, outcome integer not null, clicks integer not null,
-    user text, share real, reward real, unit text, offer integer, mark integer, rewards text
-);
-create index due on impressions (expires) where outcome = {PENDING};
-create index of_user on impressions (user) where user is not null;
-create index marked on impressions (mark) where mark is not null;
-
-create table events (
-    number integer primary key, key text not null unique, impression text not null, item text not null,
-    at integer not null, late integer not null, timestamp text, reward real
-);
-
-create table log (
-    query integer not null, number integer not null, records blob not null, at integer not null,
-    checksum integer, primary key (query, number)
-) without rowid;
-
-create table snapshots (
-    query integer not null, number integer not null, state blob not null, at integer not null,
-    base integer not null default 0, checksum integer, primary key (query, number)
-) without rowid;
-create index to_prune on snapshots (at) where base = 0;
-
-create table histories (query integer primary key, history blob not null);
-
-{own_tables("sqlite")}
-{";".join(BATCHES)};
-"""
-
+_TABLES = tables("sqlite")
 _DEFAULT_COLUMNS = [name for name in QUERY_COLUMNS if name not in ("id", *NewQuery._fields)]
 _NEW_QUERY = insert("queries", [*NewQuery._fields, *_DEFAULT_COLUMNS])
 _NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in _DEFAULT_COLUMNS]
