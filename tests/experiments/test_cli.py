@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -292,9 +293,9 @@ def test_what_is_damaged_is_run_again(run: Run) -> None:
     log.write_bytes(log.read_bytes()[:-100])
     code, _, err = run("report", "out")
     assert code == 2
-    assert "out is not finished: 1 of 16 runs are missing (1 damaged): resume it with the command" in err
+    assert "out is not finished: 1 of 16 runs is missing (1 damaged): resume it with the command" in err
     code, _, err = run(*TINY)
-    assert (code, err) == (0, "1 damaged results in out will be run again\n")
+    assert (code, err) == (0, "1 damaged result in out will be run again\n")
     assert pq.read_table("out/results.parquet").equals(whole)
 
 
@@ -311,6 +312,17 @@ def test_another_experiment_needs_another_folder_or_a_restart(run: Run) -> None:
     code, _, _ = run(*TINY, "--seed", 2, "--restart")
     assert code == 0
     assert not pq.read_table("out/results.parquet").equals(before)
+
+
+def test_one_of_each(run: Run) -> None:
+    one = {**QUERIES, "queries": QUERIES["queries"][:1]}  # type: ignore[index]
+    Path("queries.json").write_text(json.dumps(one))
+    code, out, _ = run(*ON_QUERIES, *SMALL, "--policies", "random", "--models", "CM", "--runs", 1)
+    assert code == 0
+    assert out.startswith("1 policy on CM of 1 query: 1 run of 500 steps, in out\n")
+    page = Path("out/report.html").read_text()
+    assert "There is 1 query, not 60" in page
+    assert not re.search(r"[^0-9.,]1 (policies|queries|runs|times|models|experiments)\b", out + page)
 
 
 def test_policies_have_commas_of_their_own(run: Run) -> None:

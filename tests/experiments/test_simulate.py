@@ -54,6 +54,10 @@ def test_the_trace_fits_a_screen():
     trace = simulate(BatchRank, CM, positions=2, steps=1000, runs=12, seed=1, query="shoes")
     regret = trace.summary().regret.mean
     assert repr(trace) == f"<Trace of batchrank on CM of shoes: 12 runs of 1,000 steps, regret {regret:,.1f}>"
+    one = simulate(BatchRank, CM, positions=2, steps=1000, runs=1, seed=1)
+    assert ": 1 run of 1,000 steps" in repr(one)
+    assert ": 1 run of 1,000 steps" in str(one)
+    assert str(one).endswith("in 1 of 1 run")
 
 
 def test_what_may_be_given_as_a_policy_and_as_users():

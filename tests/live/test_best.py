@@ -113,7 +113,7 @@ def test_what_is_damaged_spoils_nothing_for_others(url, open_ranker):
         file.commit()
     found = asked(url, "--json")
     assert found.exit_code == 1
-    assert "about 1 queries cannot be loaded" in found.output
+    assert "about 1 query cannot be loaded" in found.output
     assert {query: line["best"] for query, line in lines(url).items()} == {
         "shoes": None,
         "hats": best["hats"],

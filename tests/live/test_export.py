@@ -145,7 +145,7 @@ def test_the_command(url, open_ranker, folder):
     assert run(app, ["export", "--store", url, "--out", first]).exit_code == 0
     visit(ranker, 2)
     result = run(app, ["export", "--store", url, "--out", second, "--since", first])
-    assert "(1 impressions)" in result.output
+    assert "(1 impression)" in result.output
     assert pq.read_table(second)["impression"].to_pylist() == ["i2"]
     pq.write_table(pa.table({"a": [1]}), folder / "foreign.parquet")
     for options, said in (

@@ -20,6 +20,7 @@ from clickbandit.cli._shared import (
 )
 from clickbandit.defaults import STRENGTH
 from clickbandit.stopping import watch
+from clickbandit.wording import counted, some_are
 
 if TYPE_CHECKING:
     from clickbandit.experiments.comparison import Field
@@ -149,14 +150,14 @@ COMPILING = (
 )
 
 
-def counted(option: str, text: str) -> int:
+def number_given(option: str, text: str) -> int:
     """The number that an option gives, at least 1."""
     return at_least_1(option, whole_number(text))
 
 
 def maybe_counted(option: str, text: str | int | None) -> int | None:
     """The same of an option that may be left out."""
-    return None if text is None else counted(option, str(text))
+    return None if text is None else number_given(option, str(text))
 
 
 def planned(
@@ -170,8 +171,8 @@ def planned(
 
     everything = load_queries(given.queries)
     conditions = Conditions(
-        steps=counted("--steps", given.steps),
-        runs=counted("--runs", given.runs),
+        steps=number_given("--steps", given.steps),
+        runs=number_given("--runs", given.runs),
         positions=given.positions,
         seed=given.seed,
         horizon=whole_number(given.horizon) if given.horizon else None,
@@ -211,7 +212,8 @@ class Experiments:
         folder = self._stack.enter_context(Folder.open(path, plan, restart=self.restart))
         self.folders.append(folder)
         if folder.damaged:
-            print(f"{folder.damaged:,} damaged results in {path} will be run again", file=sys.stderr)
+            damaged = counted(folder.damaged, "damaged result")
+            print(f"{damaged} in {path} will be run again", file=sys.stderr)
         return folder
 
     def kept(self, resumable: bool) -> str:
@@ -222,7 +224,7 @@ class Experiments:
         total = sum(len(folder.plan.units) for folder in self.folders)
         how = "the same command" if resumable else "with --out the same command"
         how += " without --restart" if self.restart else ""
-        return f"{finished:,} of {total:,} runs are done, and {how} resumes from there"
+        return f"{some_are(finished, total, 'run')} done, and {how} resumes from there"
 
     def run(self) -> None:
         """Run what is not finished, and write the tables."""
@@ -253,8 +255,9 @@ def describe_units(plan: "Plan") -> str:
         list(dict.fromkeys(getattr(unit, name) for unit in plan.units)) for name in ("policy", "model")
     )
     return (
-        f"{len(policies)} policies on {', '.join(models)} of {len(plan.queries):,} queries: "
-        f"{len(plan.units):,} runs of {plan.units[0].steps:,} steps"
+        f"{counted(len(policies), 'policy', 'policies')} on {', '.join(models)} of "
+        f"{counted(len(plan.queries), 'query', 'queries')}: {counted(len(plan.units), 'run')} of "
+        f"{plan.units[0].steps:,} steps"
     )
 
 

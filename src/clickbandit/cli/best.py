@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clickbandit.cli._shared import app
+from clickbandit.wording import counted
 
 _ROWS = 50
 """That people are shown."""
@@ -63,5 +64,8 @@ def best(
     finally:
         reader.close()
     if missing:
-        print(f"clickbandit: what was learned about {missing:,} queries cannot be loaded", file=sys.stderr)
+        print(
+            f"clickbandit: what was learned about {counted(missing, 'query', 'queries')} cannot be loaded",
+            file=sys.stderr,
+        )
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clickbandit.cli._shared import Force, app, output
+from clickbandit.wording import counted
 
 
 @app.command()
@@ -39,4 +40,4 @@ def export(
             n, _ = write(reader, file, mark)
     finally:
         reader.close()
-    print(f"written: {out} ({n:,} impressions)")
+    print(f"written: {out} ({counted(n, 'impression')})")

@@ -20,6 +20,7 @@ from clickbandit.cli._shared import (
     write_parquet,
 )
 from clickbandit.errors import InputError
+from clickbandit.wording import counted
 
 if TYPE_CHECKING:
     from clickbandit.logs import Counts, Doubt, Fit
@@ -117,7 +118,7 @@ def fit(
                 counts, fits, top_queries=top_queries, items=items, min_impressions=min_impressions
             )
             save_queries(
-                queries_file, chosen, f"{', '.join(fitted)} fitted to {counts.n_sessions:,} sessions"
+                queries_file, chosen, f"{', '.join(fitted)} fitted to {counted(counts.n_sessions, 'session')}"
             )
         if table_file:
             _write_tables(fits, table_file)
@@ -127,7 +128,8 @@ def fit(
             row["doubts"] = [doubt._asdict() for doubt in doubted[row["model"]]]
         print(json.dumps({"reading": found, "models": rows}, indent=1))
         return
-    print(f"{counts.n_queries:,} queries, {counts.n_pairs:,} items; {counts.reading}")
+    size = f"{counted(counts.n_queries, 'query', 'queries')}, {counted(counts.n_pairs, 'item')}"
+    print(f"{size}; {counts.reading}")
     print_fits(rows)
     for name, where in doubted.items():
         for sentence in doubt_text(name, where):

@@ -9,6 +9,7 @@ import typer
 from clickbandit.cli._logs import LogCommand, TableOptions
 from clickbandit.cli._shared import Json, app, with_options
 from clickbandit.errors import InputError
+from clickbandit.wording import counted
 
 if TYPE_CHECKING:
     from clickbandit.logs import Counts
@@ -73,7 +74,7 @@ def value(
             return
         print(
             f"{found.policy} would have earned {found.value:.4f} {found.unit} per list, 95% interval {found.low:.4f} "
-            f"to {found.high:.4f}, over the first {found.met:,} of its own; the log has {found.lists:,} lists"
+            f"to {found.high:.4f}, over the first {found.met:,} of its own; the log has {counted(found.lists, 'list')}"
         )
         return
     assert lists is not None

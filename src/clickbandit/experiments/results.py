@@ -14,6 +14,7 @@ from clickbandit.extras import pa
 from clickbandit.queries import Query, load_queries
 from clickbandit.simulation.outcome import window_ends
 from clickbandit.simulation.trace import COLUMNS, Trace
+from clickbandit.wording import some_are
 
 QUERIES, LOG = "queries.json", "runs.log"
 WHAT_TO_DO = "give another folder, or start over with --restart, which discards them"
@@ -52,7 +53,7 @@ def load_results(path: str | Path) -> Results:
     total = manifest["units"]["number"]
     if len(by_name) < total:
         raise InputError(
-            f"{folder} is not finished: {total - len(by_name):,} of {total:,} runs are missing"
+            f"{folder} is not finished: {some_are(total - len(by_name), total, 'run')} missing"
             f"{f' ({damaged:,} damaged)' if damaged else ''}: resume it with the command that began it"
         )
     if digest_of(record["unit"] for record in by_name.values()) != manifest["plan"]:

@@ -23,6 +23,7 @@ from clickbandit.logs.counts import Counts
 from clickbandit.logs.evaluate import evaluate
 from clickbandit.logs.fit import Fit, fit
 from clickbandit.logs.posterior import Posterior, fit_posterior
+from clickbandit.wording import counted
 
 _BIASED = ("DCM", "SDBN")
 JUDGES = tuple(name for name in CLICK_MODELS if name not in _BIASED)
@@ -239,9 +240,9 @@ def _queries(counts: Counts) -> Iterator[_Query]:
 def _lack(query: _Query, evidence: Evidence) -> str | None:
     """What a query lacks to be judged."""
     if query.sessions < evidence.sessions:
-        return f"{query.sessions:,} sessions, of at least {evidence.sessions:,}"
+        return f"{counted(query.sessions, 'session')}, of at least {evidence.sessions:,}"
     if query.clicks < evidence.clicks:
-        return f"{query.clicks:,} clicks on the usual list, of at least {evidence.clicks:,}"
+        return f"{counted(query.clicks, 'click')} on the usual list, of at least {evidence.clicks:,}"
     if len(set(query.usual.tolist())) < len(query.usual):
         return "the usual list shows an item twice"
     return None

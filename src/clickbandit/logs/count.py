@@ -48,7 +48,7 @@ def count_log(
     >>> log = pandas.DataFrame({"query": ["q", "q"], "list": ["a b", "a b"], "clicks": ["1 0", "0 0"]})
     >>> counts = count_log(log)
     >>> counts
-    <Counts of 2 sessions, 1 queries, 2 items>
+    <Counts of 2 sessions, 1 query, 2 items>
     >>> counts.reading.clicks
     1
     """

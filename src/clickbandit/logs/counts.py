@@ -16,6 +16,7 @@ from clickbandit.extras import pa
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import read_saved, write_saved
 from clickbandit.logs.tally import SESSIONS_BY_QUERY, Kind, LogDatabase, Tally
+from clickbandit.wording import counted
 
 # The highest bit that is set. Halves keep log2 exact: it rounds 2^49 - 1 up.
 _TOP_BIT = """
@@ -119,7 +120,8 @@ class Counts:
         """)
 
     def __repr__(self) -> str:
-        return f"<Counts of {self.n_sessions:,} sessions, {self.n_queries:,} queries, {self.n_pairs:,} items>"
+        queries, items = counted(self.n_queries, "query", "queries"), counted(self.n_pairs, "item")
+        return f"<Counts of {counted(self.n_sessions, 'session')}, {queries}, {items}>"
 
     # --- what models are fitted to ---
 

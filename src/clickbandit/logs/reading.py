@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clickbandit.errors import InputError, shortened
+from clickbandit.wording import counted
 
 EXPLANATIONS = {
     "malformed lines": "skipped: not a line of this format",
@@ -116,7 +117,8 @@ class Reading:
         found = [self.dropped] if self.dropped else []
         if self.sessions and not self.clicks:
             found.append(
-                f"no click was found in {self.sessions:,} sessions: is the right column read as clicks (--columns)?"
+                f"no click was found in {counted(self.sessions, 'session')}: is the right column read as clicks "
+                "(--columns)?"
             )
         return found
 
@@ -150,7 +152,7 @@ class Reading:
         return cls(**{**data, "odd": Counter(data["odd"]), "causes": Counter(data.get("causes", {}))})
 
     def __str__(self) -> str:
-        parts = [f"{self.sessions:,} sessions, {self.clicks:,} clicks"]
+        parts = [f"{counted(self.sessions, 'session')}, {counted(self.clicks, 'click')}"]
         parts += [
             f"{self.odd[name]:,} {name} ({why})" for name, why in EXPLANATIONS.items() if self.odd[name]
         ]

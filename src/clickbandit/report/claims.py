@@ -22,6 +22,7 @@ from clickbandit.intervals import Interval, mean_of_strata
 from clickbandit.queries import Query, best_list
 from clickbandit.report.statistics import Curves, Found, a_step, curves, first_of
 from clickbandit.theory import regret_bound
+from clickbandit.wording import counted
 
 PAPER_STEPS = 10_000_000
 CROSSING = 2_000_000
@@ -307,7 +308,7 @@ def _many_large(policy: Curves) -> Verdict:
 def _large(policy: Curves, low: float, high: float, expected: str) -> Verdict:
     """Whether the share of runs that end with a large regret per step is between these."""
     share, end = _large_share(policy), int(policy.steps[-1])
-    measured = f"{share:.1%} of {policy.regret[:, :, -1].size:,} runs"
+    measured = f"{share:.1%} of {counted(policy.regret[:, :, -1].size, 'run')}"
     if end < PAPER_STEPS:
         return measured, None, f"the paper's is at T = {_steps(PAPER_STEPS)}, this at {_steps(end)}"
     return measured, low <= share <= high, "" if low <= share <= high else expected
@@ -334,13 +335,14 @@ def _below_bound(bounds: Sequence[Bound]) -> Verdict:
     if not binding:
         least = min(one.bound / one.most for one in assumed)
         measured = (
-            f"the bound is at least {least:,.0f} times all that can be lost, in {len(assumed):,} experiments"
+            f"the bound is at least {least:,.0f} times all that can be lost, in "
+            f"{counted(len(assumed), 'experiment')}"
         )
         return measured, None, "it says nothing at this size"
     worst = max(one.regret / one.bound for one in binding)
     measured = (
         f"{worst:.1%} of the bound at most, where that is less than all that can be lost: in {len(binding):,} of "
-        f"{len(assumed):,} experiments"
+        f"{counted(len(assumed), 'experiment')}"
     )
     return measured, worst <= 1, "" if worst <= 1 else "more than the bound"
 

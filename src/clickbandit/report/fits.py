@@ -11,6 +11,7 @@ from clickbandit.report.page import element, figure, write_page
 from clickbandit.report.printing import PAGE, printed
 from clickbandit.report.styles import DASHES, PALETTE, Look
 from clickbandit.terminal import print_table
+from clickbandit.wording import counted
 
 _MAX_DRAWN = 2.5  # a coin has 2; what is far above would leave no room for the others in a chart
 
@@ -88,7 +89,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 def best_sentence(evaluation: Evaluation) -> str:
     """Which model fits best, and whether that is sure."""
-    sentence = f"{evaluation.best} fits best on {evaluation.n_sessions:,} sessions"
+    sentence = f"{evaluation.best} fits best on {counted(evaluation.n_sessions, 'session')}"
     lead = evaluation.lead
     if lead is None:
         return f"{sentence}: it is the only model."

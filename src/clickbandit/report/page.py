@@ -100,15 +100,6 @@ def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, s
             yield f"{above}{name}", f"{value:,}" if type(value) is int else str(value)
 
 
-def counted(number: int, one: str, more: str = "") -> str:
-    """A number of things, in words.
-
-    >>> counted(1, "query", "queries"), counted(2000, "run")
-    ('1 query', '2,000 runs')
-    """
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
-
-
 def sample(look: Look) -> Html:
     """A short line as a policy's lines look in charts."""
     dash = " ".join(map(str, look.dash))

@@ -10,6 +10,7 @@ from clickbandit.report.claims import Claim
 from clickbandit.report.statistics import Total, a_step, beyond_the_least, distinguishable, totals, units
 from clickbandit.simulation.outcome import LOSING
 from clickbandit.terminal import print_table, say
+from clickbandit.wording import counted
 
 
 def print_results(table: pa.Table, ns_a_step: Mapping[tuple[str, str], float] | None = None) -> None:
@@ -74,7 +75,7 @@ def notes(against: Against = "clicks", settled: Sequence[int] = (), runs: int = 
     ]
     if settled:
         told.append(
-            f"{len(settled):,} of {runs:,} runs ended early, when their list was settled, after "
+            f"{len(settled):,} of {counted(runs, 'run')} ended early, when their list was settled, after "
             f"{sum(settled) / len(settled):,.0f} steps in the mean: the rest counts as their last tenth did"
         )
     return told

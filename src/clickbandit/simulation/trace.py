@@ -11,6 +11,7 @@ from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.intervals import Interval, mean_interval
 from clickbandit.queries import AGAINST, Against
 from clickbandit.simulation.outcome import LOSING, TAIL, last_tenth
+from clickbandit.wording import counted
 
 if TYPE_CHECKING:
     from clickbandit.extras import pa
@@ -68,14 +69,17 @@ class Summary:
         return "\n".join(
             [
                 f"{self.policy} on {self.model}{' of ' + self.query if self.query else ''}: "
-                f"{self.runs} runs of {self.steps:,} steps, {self.steps_per_second:,.0f} steps per second",
+                f"{counted(self.runs, 'run')} of {self.steps:,} steps, {self.steps_per_second:,.0f} steps per second",
                 f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f}), "
                 f"against {AGAINST[self.against]}",
                 f"  tail    90th percentile {self.tail:,.1f}; {self.losing:.0%} of runs still losing clicks at the end",
                 f"  at end  {self.last_regret.mean:.3g} per step "
                 f"({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
                 f"clicks    {self.clicks.mean:.4f} per step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",
-                *(f"list      {ranking} in {self._count(ranking)} of {self.runs} runs" for ranking in lists),
+                *(
+                    f"list      {ranking} in {self._count(ranking)} of {counted(self.runs, 'run')}"
+                    for ranking in lists
+                ),
             ]
         )
 
@@ -149,7 +153,7 @@ class Trace:
     def __repr__(self) -> str:
         regret = self.cumulative_regret[:, -1].mean()
         of = f" of {self.query}" if self.query else ""
-        size = f"{len(self.runs)} runs of {self.steps[-1]:,} steps"
+        size = f"{counted(len(self.runs), 'run')} of {self.steps[-1]:,} steps"
         return f"<Trace of {self.policy} on {self.model}{of}: {size}, regret {regret:,.1f}>"
 
     def to_table(self) -> "pa.Table":

@@ -106,7 +106,7 @@ def test_a_format_of_another_package_is_found_by_fit_and_evaluate(
     for more in ([], ["--format", "json-lines"]):
         code, printed = run("fit", "log.jsonl", "--models", "CM", "--out", "q.json", "--force", *more)
         assert code == 0
-        assert "1 queries, 2 items; 2 sessions, 1 clicks" in printed
+        assert "1 query, 2 items; 2 sessions, 1 click" in printed
     assert sorted(load_queries("q.json")[0].items) == ["a", "b"]
     code, printed = run("evaluate", "q.json", "--log", "log.jsonl")
     assert (code, "CM fits best on 2 sessions" in printed) == (0, True)

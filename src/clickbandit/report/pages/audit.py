@@ -6,9 +6,10 @@ from typing import Any
 
 from clickbandit.logs.audit import Audit, Finding
 from clickbandit.report.charts import GUIDE, Row, Spec, number, rounded
-from clickbandit.report.page import Html, counted, element, figure, table, write_page
+from clickbandit.report.page import Html, element, figure, table, write_page
 from clickbandit.style import COLOURS
 from clickbandit.terminal import print_table
+from clickbandit.wording import counted
 
 _BARS = 40
 """How many queries a chart shows."""

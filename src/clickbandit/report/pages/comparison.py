@@ -20,7 +20,6 @@ from clickbandit.report.many import (
 )
 from clickbandit.report.page import (
     Html,
-    counted,
     element,
     figure,
     policy_cell,
@@ -42,6 +41,7 @@ from clickbandit.report.tables import (
     span,
 )
 from clickbandit.terminal import print_table, say
+from clickbandit.wording import counted
 
 _TITLE = "clickbandit: a comparison of policies"
 _HEIGHT = 440

@@ -34,11 +34,12 @@ from clickbandit.report.claims import (
     discussion_claims,
     paper_claims,
 )
-from clickbandit.report.page import Html, counted, element, figure, settings_table, table, write_page
+from clickbandit.report.page import Html, element, figure, settings_table, table, write_page
 from clickbandit.report.pages.simulation import totals_table
 from clickbandit.report.printing import COLUMN, PAGE, save_figure
 from clickbandit.report.statistics import LEAPT, Found, a_step, curves
 from clickbandit.report.styles import Look, looks, plain
+from clickbandit.wording import counted
 
 PAPER_QUERIES, PAPER_RUNS = 60, 10
 _PAPER = "Zoghi, Tunys, Ghavamzadeh, Kveton, Szepesvári, Wen; ICML 2017"
@@ -189,7 +190,8 @@ def _limits(results: pa.Table) -> _Parts:
         limits.append(f"Each was run {counted(runs, 'time')}, not {PAPER_RUNS}: {wide}.")
     if queries < PAPER_QUERIES:
         limits.append(
-            f"There are {queries:,} queries, not {PAPER_QUERIES}: averages depend on which they are."
+            f"There {'is' if queries == 1 else 'are'} {counted(queries, 'query', 'queries')}, not {PAPER_QUERIES}: "
+            "averages depend on which they are."
         )
     limits.append("The queries are not those of the paper: its claims can be reproduced, its numbers cannot.")
     yield element("h3", "What these results cannot show")
