@@ -69,6 +69,22 @@ def test_a_part_that_does_not_fit_is_named(record: Any, part: str, function: Any
         replace(record, **{part: function})
 
 
+@pytest.mark.parametrize("record", [LEAPS, ALGORITHM])
+def test_a_flag_is_true_or_false(record: Any) -> None:
+    name = "in_pairs" if record is LEAPS else "any_list"
+    with pytest.raises(
+        InputError, match=rf"{type(record).__name__}.{name} must be True or False, found 'no'"
+    ):
+        replace(record, **{name: "no"})
+
+
+def test_items_come_and_go_or_neither() -> None:
+    with pytest.raises(
+        InputError, match=r"^Live.admit and Live.retire must be given together, found admit alone$"
+    ):
+        Live(admit=lambda state, n_new, /: state)
+
+
 def test_what_is_optional_may_be_left_out() -> None:
     assert Live(propensity=None).admit is None
     assert replace(CascadeModel.functions, fit=None).fit is None

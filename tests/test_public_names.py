@@ -13,10 +13,19 @@ from clickbandit.policies.base import policy_class, policy_names
 
 
 def test_all_public_names_are_shown_and_there() -> None:
-    assert set(clickbandit.__all__) <= set(dir(clickbandit))
+    assert set(dir(clickbandit)) - {"live", "logs", "testing", "theory", "value"} == set(clickbandit.__all__)
     assert all(getattr(clickbandit, name) is not None for name in clickbandit.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'Batchrank'"):
         clickbandit.Batchrank  # noqa: B018
+
+
+def test_packages_need_no_import_of_their_own() -> None:
+    """In a process of its own, as whoever imports one makes it an attribute."""
+    script = (
+        "import clickbandit; print(clickbandit.theory.regret_bound.__name__, clickbandit.testing.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "regret_bound clickbandit.testing\n"
 
 
 def test_a_star_imports_them_all() -> None:

@@ -1,9 +1,15 @@
 """The public names of clickbandit: type checkers read them here, and `clickbandit` imports them on first use."""
 
+from clickbandit import live as live
+from clickbandit import logs as logs
+from clickbandit import testing as testing
+from clickbandit import theory as theory
+from clickbandit import value as value
 from clickbandit.click_models.base import ClickModel as ClickModel
 from clickbandit.click_models.ccm import ClickChainModel as ClickChainModel
 from clickbandit.click_models.cm import CascadeModel as CascadeModel
 from clickbandit.click_models.contract import Functions as Functions
+from clickbandit.click_models.contract import Patterns as Patterns
 from clickbandit.click_models.dbn import DynamicBayesianModel as DynamicBayesianModel
 from clickbandit.click_models.dcm import DependentClickModel as DependentClickModel
 from clickbandit.click_models.mixture import MixtureModel as MixtureModel
@@ -36,6 +42,7 @@ from clickbandit.policies.click_ts import ClickTS as ClickTS
 from clickbandit.policies.contract import Algorithm as Algorithm
 from clickbandit.policies.contract import Leaps as Leaps
 from clickbandit.policies.contract import Live as Live
+from clickbandit.policies.contract import Margins as Margins
 from clickbandit.policies.cts import CTS as CTS
 from clickbandit.policies.dcm_kl_ucb import DCMKLUCB as DCMKLUCB
 from clickbandit.policies.given import Given as Given

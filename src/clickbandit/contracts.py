@@ -22,6 +22,8 @@ class Contract:
             kinds = [kind for kind in (hint, *get_args(hint)) if getattr(kind, "_is_protocol", False)]
             if kinds and not (optional and value is None):
                 self._check(field.name, value, kinds[0])
+            if hint is bool and not isinstance(value, bool):
+                raise InputError(f"{type(self).__name__}.{field.name} must be True or False, found {value!r}")
 
     def _check(self, name: str, function: Any, protocol: type) -> None:
         expected = [*inspect.signature(protocol.__call__).parameters][1:]

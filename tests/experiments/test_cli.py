@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from clickbandit import cli, load_queries
+from clickbandit import cli, load_queries, logs
 from clickbandit.experiments import discussion, paper
 from clickbandit.experiments import run as engine
 from clickbandit.logs import generate_log
@@ -187,6 +187,102 @@ def test_ctrl_c_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     code, _, _ = run(*TINY)
     assert code == 0
     assert len(done) == 16
+
+
+def stopping(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def again(*_: object, **__: object) -> None:
+    pytest.fail("again")
+
+
+@pytest.fixture(params=["generated", "given"])
+def on_a_log(request: pytest.FixtureRequest, folder: Path, small: None) -> tuple[object, ...]:
+    """Learns from a log, which is generated or given."""
+    size = ("--top-queries", 2, "--items", 3, "--positions", 2, "--policies", "random")
+    log = ("--log", "a.csv") if request.param == "given" else ()
+    if log:
+        queries = load_queries("queries.json")
+        generate_log(queries, folder / "a.csv", model="PBM", sessions=500, positions=2, format="csv")
+    return ("reproduce", *size, *log, *SMALL)
+
+
+def test_what_is_counted_is_not_counted_again(
+    run: Run, on_a_log: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(paper, "learn_queries", stopping)
+        code, out, err = run(*on_a_log)
+    sentence = "the log is counted, but nothing was run yet, and the same command resumes from there"
+    assert (code, out, err) == (130, "", f"clickbandit: stopped; {sentence}\n")
+    with monkeypatch.context() as patched:
+        for name in ("write_realistic_log", "count_log"):
+            patched.setattr(f"clickbandit.logs.{name}", again)
+        assert run(*on_a_log)[0] == 0
+    names = {path.name for path in Path("out").iterdir()}
+    assert not any("before" in name for name in names)
+    assert ("log.tsv.gz" in names) == ("--log" not in on_a_log)
+    assert run(*on_a_log, "--out", "whole")[0] == 0
+    assert Path("out/queries.json").read_text() == Path("whole/queries.json").read_text()
+
+
+def test_what_is_counted_anew(
+    run: Run, on_a_log: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After --restart, and if the log is another by now."""
+    counted = []
+    count_log = logs.count_log
+    monkeypatch.setattr(logs, "count_log", lambda *log, **how: counted.append(log) or count_log(*log, **how))
+    monkeypatch.setattr(paper, "learn_queries", stopping)
+    run(*on_a_log)
+    run(*on_a_log)
+    assert len(counted) == 1
+    _, _, err = run(*on_a_log, "--restart")
+    assert len(counted) == 2
+    assert err.endswith("the log is counted, but nothing was run yet, and the same command starts again\n")
+    log = Path("a.csv") if "--log" in on_a_log else next(Path("out").glob(".before*gz"))
+    os.utime(log, (1, 1))
+    run(*on_a_log)
+    assert len(counted) == 3
+
+
+def test_half_a_log_cannot_be_kept(
+    run: Run, on_a_log: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new folder in which nothing is kept is not left behind."""
+    with monkeypatch.context() as patched:
+        patched.setattr(logs, "count_log", stopping)
+        code, _, err = run(*on_a_log)
+    is_given = "--log" in on_a_log
+    kept = "was not read to its end" if is_given else "is generated, but not counted yet"
+    then = "reads it from its start" if is_given else "resumes from there"
+    assert (code, err) == (130, f"clickbandit: stopped; the log {kept}, and the same command {then}\n")
+    assert Path("out").exists() != is_given
+    if not is_given:
+        monkeypatch.setattr(logs, "write_realistic_log", again)
+    assert run(*on_a_log)[0] == 0
+
+
+def test_stopped_while_a_log_is_generated(run: Run, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "write_realistic_log", stopping)
+    code, _, err = run("reproduce", "--out", "out")
+    assert (code, err) == (
+        130,
+        "clickbandit: stopped; nothing was run yet, and the same command starts again\n",
+    )
+    assert not Path("out").exists()
+
+
+def test_another_log_is_refused_before_it_is_counted(
+    run: Run, on_a_log: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*on_a_log)
+    for name in ("write_realistic_log", "count_log"):
+        monkeypatch.setattr(logs, name, again)
+    code, _, err = run(*on_a_log, "--items", 4)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "out holds the results of another experiment (items: expected 4, found 3): give another" in err
 
 
 def test_what_is_damaged_is_run_again(run: Run) -> None:

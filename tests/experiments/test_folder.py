@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -111,7 +112,7 @@ def test_half_a_line_is_not_joined_with_the_next(made: Path) -> None:
 
 OTHER_QUERIES = [QUERIES[0], Query("y", list("abcd"), {"CM": CascadeModel([0.5, 0.4, 0.2, 0.3])})]
 OTHERS: dict[str, tuple[Plan, str]] = {
-    "steps": (plan(steps=600), "steps: expected 600, found 500"),
+    "steps": (plan(steps=600), "(steps: expected 600, found 500; horizon: expected 600, found 500)"),
     "seed": (plan(seed=2), "seed: expected 2, found 1"),
     "runs": (
         plan(runs=5),
@@ -120,8 +121,8 @@ OTHERS: dict[str, tuple[Plan, str]] = {
     "horizon": (plan(horizon=900), "horizon: expected 900, found 500"),
     "drift": (plan(drift=(100, 200)), "drift: expected 100,200, found "),
     "flip": (plan(flip=0.1), "flip: expected 0.1, found 0.0"),
-    "settings": (plan(settings="those"), "settings: expected those, found these"),
-    "click models": (plan(OTHER_QUERIES), "queries: expected "),
+    "settings": (plan(settings="those"), "(settings: expected those, found these)"),
+    "click models": (plan(OTHER_QUERIES), "(queries: other items or click models than expected)"),
     "queries": (plan(QUERIES[:1]), "query: expected x, found x | y"),
 }
 
@@ -134,6 +135,7 @@ def test_results_of_another_experiment_are_kept(made: Path, name: str) -> None:
         pass
     assert sentence in str(refused.value)
     assert "--restart" in str(refused.value)
+    assert not re.search("[0-9a-f]{64}", str(refused.value)), "nobody compares hashes"
     assert before == {path.name: path.read_bytes() for path in made.iterdir() if path.name != ".lock"}
     expected = make(made.parent / "other", other)
     with Folder.open(made, other, restart=True) as folder:

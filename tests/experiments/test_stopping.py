@@ -73,24 +73,90 @@ def test_while_it_runs(command: str, tmp_path: Path) -> None:
     assert stopped.seconds < 5, "the rest takes longer"
 
 
-def test_where_the_main_thread_is_held(tmp_path: Path) -> None:
-    """By native code, or because the interrupt was swallowed: the process is ended all the same."""
-    script = """
-import os, signal, time
-from clickbandit.cli._stopping import ends_on_ctrl_c
-with ends_on_ctrl_c():
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(1)
-    except KeyboardInterrupt:
-        pass
-    time.sleep(60)
-"""
+def ended(script: str) -> tuple[int, str, str]:
+    """A script as a process of its own: its exit code, and what it printed on both channels."""
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", f"import atexit, os, signal, sys, time\n{script}"],
         capture_output=True,
         text=True,
+        timeout=30,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert done.returncode == 130
-    assert "what is finished is kept, and the same command resumes" in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_where_the_main_thread_is_held() -> None:
+    """By native code, or because the interrupt was swallowed: the process is ended all the same."""
+    code, out, err = ended("""
+from clickbandit.stopping import watch
+watch.start()
+watch.sentence = lambda: "stopped; what is finished is kept"
+print("finished")
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+except KeyboardInterrupt:
+    pass
+time.sleep(60)
+""")
+    assert (code, out, err) == (130, "finished\n", "\nclickbandit: stopped; what is finished is kept\n")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "threading.Thread(target=sleep).start()",
+        "atexit.register(sleep)",
+        "left = type('Left', (), {'__del__': lambda left, sleep=time.sleep: sleep(60)})()",
+    ],
+    ids=["threads", "atexit", "what is left"],
+)
+def test_where_python_takes_long_to_end(held: str) -> None:
+    """As for threads that it waits for, or to remove what did not fit into memory."""
+    code, out, err = ended(f"""
+import threading
+from clickbandit.stopping import watch
+sleep = lambda: time.sleep(60)
+watch.start()
+print("finished")
+{held}
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+except KeyboardInterrupt:
+    watch.say()
+    os.kill(os.getpid(), signal.SIGINT)  # again, by who cannot wait
+    sys.exit(130)
+""")
+    assert (code, out, err) == (130, "finished\n", "clickbandit: stopped\n")
+
+
+def test_when_all_is_done_python_ends_at_once() -> None:
+    code, out, err = ended("""
+from clickbandit import cli, stopping
+cli.main = lambda: print("finished")
+from clickbandit.__main__ import main
+stop = lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))
+start = stopping.watch.start
+stopping.watch.start = lambda: (start(), atexit.register(stop))
+main()
+""")
+    assert (code, out, err) == (-signal.SIGINT, "finished\n", "")
+
+
+@pytest.mark.parametrize("module", ["clickbandit.cli", "typer", "duckdb", "numba"])
+def test_while_it_is_imported(module: str, tmp_path: Path) -> None:
+    """Of these, some are imported before there is a command, and some by the command."""
+    code, out, err = ended(f"""
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["clickbandit", "reproduce", "--out", {str(tmp_path / "out")!r}]
+from clickbandit.__main__ import main
+main()
+""")
+    assert (code, out) == (130, "")
+    assert re.fullmatch(r"clickbandit: stopped.*\n", err)

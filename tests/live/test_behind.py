@@ -85,6 +85,7 @@ def test_what_is_to_be_seen_brings_what_waits_with_it(store):
 
 def test_a_crash_loses_nothing(store, tmp_path, monkeypatch):
     monkeypatch.setattr(behind, "MAX_BATCHES", 3)
+    monkeypatch.setattr(behind, "_DELETED_TOGETHER", 2)
     for k in range(12):  # some of it was put meanwhile, and is in batches that are still there for others
         add(store, *{NAMES[k % 3], NAMES[k * k % 3]})
         expected = numbers(store)

@@ -117,6 +117,11 @@ def learning_best(state, ranking):
     state.count[0] += 1
 
 
+def beyond_the_memo(state, rng, ranking, memo):
+    rank(state, rng, ranking, memo)
+    memo[1] = 1
+
+
 def forgetful(n_items, n_positions, *, horizon):
     return State([0] * n_items)
 
@@ -127,6 +132,14 @@ def forgetful(n_items, n_positions, *, horizon):
         ("rank", twice, "gave an item twice"),
         ("rank", outside, "must give items from 0"),
         ("rank", no_memo, "must write every entry of the memo"),
+        ("rank", beyond_the_memo, "rank failed: IndexError: index 1 is out of bounds"),
+        (
+            "memo_size",
+            lambda n_items, n_positions: -1,
+            "memo_size must be a whole number, 0 or more, found -1",
+        ),
+        ("memo_size", lambda n_items, n_positions: 1.5, "a whole number, 0 or more, found 1.5"),
+        ("init", lambda n_items, n_positions: None, "init failed: TypeError"),
         ("rank", own_randomness, "the same seed must give the same lists"),
         ("update", meddle, "must not change the list, clicks or memo"),
         ("best", learning_best, "best must not change the state"),
@@ -199,6 +212,13 @@ def test_a_broken_optional_function_is_found(functions, message):
         )
 
 
+TOPRANK: Any = parse_policy("toprank").leaps
+
+
+def absorb_nothing(state, observed, clicked, together):
+    pass
+
+
 def keep(state, prior):
     return state
 
@@ -215,6 +235,28 @@ def test_a_broken_prime_is_found(prime, message):
     model = PositionBasedModel(attraction=[0.1, 0.2, 0.9, 0.8, 0.7], examination=[1, 0.6, 0.5])
     with pytest.raises(AssertionError, match=message):
         check_policy(changed({"prime": prime}), model, 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "leaps", "message"),
+    [
+        ("toprank", replace(TOPRANK, in_pairs=False), "a run by leaps failed: IndexError: index 0 is out of"),
+        (
+            "toprank",
+            parse_policy("batchrank").leaps,
+            "a run by leaps failed: AttributeError: 'State' object has",
+        ),
+        (
+            "toprank",
+            replace(TOPRANK, absorb=absorb_nothing),
+            "runs of 300 steps by leaps had .* regret on average",
+        ),
+    ],
+)
+def test_broken_leaps_are_found(policy, leaps, message):
+    broken = type("Broken", (type(parse_policy(policy)),), {"leaps": leaps})
+    with pytest.raises(AssertionError, match=message):
+        check_policy(broken(), PositionBasedModel(attraction=[0.9, 0.5, 0.2], examination=[1, 0.8]), 2)
 
 
 def test_items_may_come_and_go():
@@ -234,6 +276,19 @@ def test_hidden_state_is_found():
 
     with pytest.raises(AssertionError, match="outside its state"):
         check_policy(changed({"rank": rank, "update": update}))
+
+
+@pytest.mark.parametrize(
+    ("record", "sentence"),
+    [
+        ("leaps", r"Mistaken: leaps must be Leaps\(...\) or Margins\(...\), found 3$"),
+        ("live", r"Mistaken: live must be Live\(...\), found 3$"),
+        ("algorithm", r"Mistaken: algorithm must be Algorithm\(...\), found 3$"),
+    ],
+)
+def test_what_is_no_record_of_functions_is_refused(record, sentence):
+    with pytest.raises(InputError, match=sentence):
+        type("Mistaken", (Honest,), {record: 3})()
 
 
 def test_a_policy_without_its_functions_is_refused():

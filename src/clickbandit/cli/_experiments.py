@@ -15,10 +15,11 @@ from clickbandit.cli._shared import (
     known_models,
     policy_list,
     queries_named,
+    told_if_stopped,
     whole_number,
 )
-from clickbandit.cli._stopping import ends_on_ctrl_c, leave
 from clickbandit.defaults import STRENGTH
+from clickbandit.stopping import watch
 
 if TYPE_CHECKING:
     from clickbandit.experiments.comparison import Field
@@ -197,19 +198,31 @@ class Experiments:
     def __init__(self, stack: ExitStack, engine: EngineOptions) -> None:
         self._stack = stack
         self._threads, self._cluster = maybe_counted("--threads", engine.threads), engine.cluster
-        self._restart = engine.restart
+        self.restart = engine.restart
         self.folders: list[Folder] = []
+        self.before = "nothing was run yet, and the same command starts again"
+        """What is kept and how to go on before a folder is opened, as it may stand in a sentence."""
 
     def open(self, path: Path, plan: "Plan") -> "Folder":
         """Begin in a folder or resume there; wrong settings are found before anything is written."""
         from clickbandit.experiments.folder import Folder
 
         _ = plan.problems
-        folder = self._stack.enter_context(Folder.open(path, plan, restart=self._restart))
+        folder = self._stack.enter_context(Folder.open(path, plan, restart=self.restart))
         self.folders.append(folder)
         if folder.damaged:
             print(f"{folder.damaged:,} damaged results in {path} will be run again", file=sys.stderr)
         return folder
+
+    def kept(self, resumable: bool) -> str:
+        """What is finished and how to go on, as it may stand in a sentence."""
+        if not self.folders:
+            return self.before
+        finished = sum(len(folder.finished) for folder in self.folders)
+        total = sum(len(folder.plan.units) for folder in self.folders)
+        how = "the same command" if resumable else "with --out the same command"
+        how += " without --restart" if self.restart else ""
+        return f"{finished:,} of {total:,} runs are done, and {how} resumes from there"
 
     def run(self) -> None:
         """Run what is not finished, and write the tables."""
@@ -249,13 +262,6 @@ def describe_units(plan: "Plan") -> str:
 def stoppable(engine: EngineOptions, *, resumable: bool = True) -> Iterator[Experiments]:
     """Experiments that are closed in the end, and a sentence on how to resume if Ctrl-C ends them."""
     experiments = Experiments(ExitStack(), engine)
-    try:
-        with ends_on_ctrl_c(), experiments._stack:
-            yield experiments
-    except KeyboardInterrupt:
-        finished = sum(len(folder.finished) for folder in experiments.folders)
-        total = sum(len(folder.plan.units) for folder in experiments.folders)
-        what = f"{finished:,} of {total:,} runs are done" if experiments.folders else "nothing was run yet"
-        how = "the same command" if resumable else "with --out the same command"
-        print(f"clickbandit: stopped; {what}, and {how} resumes from there", file=sys.stderr)
-        leave(130)
+    watch.sentence = lambda: f"stopped; {experiments.kept(resumable)}"
+    with told_if_stopped(), experiments._stack:
+        yield experiments

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from clickbandit import __version__
 from clickbandit.errors import InputError
+from clickbandit.stopping import CODE, watch
 
 if TYPE_CHECKING:
     from clickbandit.extras import pa
@@ -40,6 +41,18 @@ PANELS = {
     "About": ("cite",),
 }
 """The commands as help shows them, under headings."""
+SERVICES = ("serve", "demo")
+"""Those that run until they are stopped: Ctrl-C lets them answer and store what they have begun."""
+
+
+@contextmanager
+def told_if_stopped() -> Iterator[None]:
+    """Says that Ctrl-C stopped the command, which ends; typer would end it without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        watch.say()
+        raise typer.Exit(CODE) from None
 
 
 class _Program(TyperGroup):
@@ -56,6 +69,14 @@ class _Program(TyperGroup):
                 panel for panel, names in PANELS.items() if cmd_name in names
             )
         return command
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        with told_if_stopped():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with told_if_stopped():
+            return super().invoke(ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _name_values(self, ctx)
@@ -98,6 +119,8 @@ def _program(
     ] = False,
 ) -> None:
     """Learn the best ranked list from clicks, without knowing how users click."""
+    if context.invoked_subcommand in SERVICES:
+        watch.stop()
     if context.invoked_subcommand is None:
         print(GREETING)
 

@@ -1,7 +1,5 @@
 """The command for the paper's experiments."""
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from clickbandit import __version__
 from clickbandit.cli._experiments import (
     EngineOptions,
+    Experiments,
     Seed,
     describe_units,
     maybe_counted,
@@ -18,13 +18,15 @@ from clickbandit.cli._experiments import (
     policies_option,
     stoppable,
 )
-from clickbandit.cli._logs import LogCommand, TableOptions
+from clickbandit.cli._logs import LogCommand, TableOptions, warn
 from clickbandit.cli._shared import Json, Positions, app, known_models, policy_list, with_options
 from clickbandit.cli.simulate import print_data
 from clickbandit.errors import InputError
 
 if TYPE_CHECKING:
     from clickbandit.experiments.plan import Plan
+    from clickbandit.experiments.preparing import Prepared
+    from clickbandit.logs import Counts
     from clickbandit.queries import Query
 
 Steps = Annotated[
@@ -81,12 +83,12 @@ def reproduce(
     clickbandit reproduce --scale paper --queries queries.json --out results
     """
     folder = out or Path(f"reproduction-{scale}")
-    with stoppable(engine) as experiments, tempfile.TemporaryDirectory(prefix="clickbandit-") as scratch:
-        plans, made_log = _plans(context.params, reading, folder, Path(scratch))
+    with stoppable(engine) as experiments:
+        plans, learned = _plans(context.params, reading, folder, experiments)
         for path, plan in plans.items():
             experiments.open(path, plan)
-        if made_log:
-            shutil.move(made_log, folder / GENERATED)
+        if learned:
+            learned.finish(folder)
         ran = describe_units(plans[folder])
         if not as_json:
             print(f"{ran}{', and the discussion' if len(plans) > 1 else ''}, in {folder}")
@@ -95,9 +97,9 @@ def reproduce(
 
 
 def _plans(
-    given: Mapping[str, Any], reading: TableOptions, folder: Path, scratch: Path
-) -> "tuple[dict[Path, Plan], Path | None]":
-    """The plan of each folder by the options of the command, and the log that was generated for them, if one was."""
+    given: Mapping[str, Any], reading: TableOptions, folder: Path, experiments: Experiments
+) -> "tuple[dict[Path, Plan], Learned | None]":
+    """The plan of each folder by the options of the command, and how its queries were learned, if they were."""
     from clickbandit.experiments.discussion import plan_discussion
     from clickbandit.experiments.paper import MODELS, POLICIES, SCALES, plan_reproduction
     from clickbandit.experiments.plan import Conditions
@@ -121,28 +123,23 @@ def _plans(
         method=size.method,
     )
     policies, models = policy_list(given["policy"] or POLICIES), known_models(given["model"] or MODELS)
-    learned = Learned(
-        log=given["log"],
-        reading=reading,
-        models=models,
-        top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
-        items=maybe_counted("--items", given["items"]) or 10,
-        seed=given["seed"],
-    )
+    learned = None
     if given["queries"]:
-        input, queries, made_log = {"queries": given["queries"].name}, load_queries(given["queries"]), None
+        input, queries = {"queries": given["queries"].name}, load_queries(given["queries"])
     else:
-        input, queries, made_log = learned.queries(
-            known=None if given["restart"] else folder, scratch=scratch
+        learned = Learned(
+            log=given["log"],
+            reading=reading,
+            models=models,
+            top_queries=maybe_counted("--top-queries", given["top_queries"]) or size.top_queries,
+            items=maybe_counted("--items", given["items"]) or 10,
+            seed=given["seed"],
         )
+        input, queries = learned.input, learned.queries(folder, experiments)
     plans = {folder: plan_reproduction(queries, given["scale"], policies, models, conditions, input)}
     if plans[folder].settings["discussion"]:
         plans[folder / DISCUSSION] = plan_discussion(size.discussion, seed=given["seed"])
-    return plans, made_log
-
-
-_Queries = tuple[dict[str, Any], "list[Query]", Path | None]
-"""Where the queries come from, the queries, and the log that was generated for it, if one was."""
+    return plans, learned
 
 
 class Learned(NamedTuple):
@@ -155,35 +152,83 @@ class Learned(NamedTuple):
     items: int
     seed: int
 
-    def queries(self, *, known: Path | None, scratch: Path) -> _Queries:
-        """Those that a folder of results was begun with, from the same input, are taken from there."""
-        from clickbandit.experiments.manifest import MANIFEST, read_manifest
-        from clickbandit.experiments.paper import SESSIONS, learn_queries
-        from clickbandit.experiments.results import QUERIES
-        from clickbandit.logs import files, write_realistic_log
-        from clickbandit.progress import progress_bar
-        from clickbandit.queries import load_queries
+    @property
+    def input(self) -> dict[str, Any]:
+        """What the manifest says of where the queries come from."""
+        from clickbandit.logs import files
 
-        log, reading, made = self.log, self.reading, None
-        input: dict[str, Any] = {"log": "generated", "seed": self.seed}
-        if log:
-            sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(log)]
-            input = {"log": sizes, "format": reading.format}
-            if replace(reading, format=None).is_given:
-                input["columns"] = repr(reading.named)
-        input |= {"models": self.models, "top queries": self.top_queries, "items": self.items}
-        begun = known is not None and (known / MANIFEST).exists() and (known / QUERIES).exists()
-        if known and begun and read_manifest(known)["settings"].get("input") == input:
-            return input, load_queries(known / QUERIES), None
+        came: dict[str, Any] = {"log": "generated", "seed": self.seed}
+        if self.log:
+            sizes = [f"{path.name}, {path.stat().st_size} bytes" for path in files.find(self.log)]
+            came = {"log": sizes, "format": self.reading.format}
+            if replace(self.reading, format=None).is_given:
+                came["columns"] = repr(self.reading.named)
+        return came | {"models": self.models, "top queries": self.top_queries, "items": self.items}
+
+    def queries(self, folder: Path, experiments: Experiments) -> "list[Query]":
+        """Those that a folder of results was begun with are taken from there, and so is what is prepared in it."""
+        from clickbandit.experiments.paper import learn_queries
+        from clickbandit.experiments.preparing import Prepared, queries_begun_with
+
+        known = None if experiments.restart else queries_begun_with(folder, self.input)
+        if known is not None:
+            return known
+        with Prepared.open(folder, restart=experiments.restart) as prepared:
+            counts = self._counts(prepared, experiments)
+            return learn_queries(counts, self.models, top_queries=self.top_queries, items=self.items)
+
+    def finish(self, folder: Path) -> None:
+        """Leave what was prepared behind, but for the log that was generated: the folder has its queries now."""
+        from clickbandit.experiments.preparing import Prepared
+
+        prepared = Prepared(folder)
+        prepared.keep(self._generated(prepared), GENERATED)
+        prepared.discard()
+
+    def _counts(self, prepared: "Prepared", experiments: Experiments) -> "Counts":
+        from clickbandit.experiments.folder import write_whole
+        from clickbandit.logs import Counts, files
+
+        again = "starts again" if experiments.restart else "resumes from there"
+        log, reading = self.log, self.reading
         if not log:
-            made = scratch / GENERATED
-            with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
-                write_realistic_log(made, seed=self.seed, sessions=SESSIONS, progress=wrote)
+            made = self._generated(prepared)
+            if not made.exists():
+                self._generate(made)
+            experiments.before = f"the log is generated, but not counted yet, and the same command {again}"
             log, reading = [str(made)], TableOptions("yandex-relpred")
-        learned = learn_queries(
-            reading.count(log), self.models, top_queries=self.top_queries, items=self.items
-        )
-        return input, learned, made
+        else:
+            experiments.before = (
+                "the log was not read to its end, and the same command reads it from its start"
+            )
+        found = [(str(path.resolve()), path.stat()) for path in files.find(log)]
+        made_from = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in found]
+        place = prepared.path("counts.parquet", [__version__, made_from, reading.format, repr(reading.named)])
+        if place.exists():
+            counts = Counts.load(place)
+            warn(counts.reading)
+        else:
+            counts = reading.count(log)
+            write_whole(place, counts.save)
+        experiments.before = f"the log is counted, but nothing was run yet, and the same command {again}"
+        return counts
+
+    def _generated(self, prepared: "Prepared") -> Path:
+        from clickbandit.experiments.paper import SESSIONS
+
+        return prepared.path(GENERATED, [__version__, self.seed, SESSIONS])
+
+    def _generate(self, path: Path) -> None:
+        from clickbandit.experiments.folder import write_whole
+        from clickbandit.experiments.paper import SESSIONS
+        from clickbandit.logs import write_realistic_log
+        from clickbandit.progress import progress_bar
+
+        with progress_bar(SESSIONS, "generating a search log", "sessions") as wrote:
+            write_whole(
+                path,
+                lambda file: write_realistic_log(file, seed=self.seed, sessions=SESSIONS, progress=wrote),
+            )
 
 
 def draw_reproduction(folder: Path, as_json: bool) -> None:

@@ -15,12 +15,13 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from errno import ENOSPC
 from io import FileIO
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.experiments.log import line_of, lines_of, read_log
@@ -57,7 +58,7 @@ class Folder:
         A folder with the results of another experiment is refused, unless `restart` says to discard them.
         """
         folder = cls(Path(path), plan)
-        folder._refuse_others()
+        refuse_strange(folder.path)
         with locked(folder.path):
             folder._begin(restart)
             folder._read()
@@ -105,17 +106,6 @@ class Folder:
         write_whole(self.path / RESULTS, lambda file: pq.write_table(table, file))
         return table
 
-    def _refuse_others(self) -> None:
-        """See that a folder that is there is empty or holds results, before anything is written to it."""
-        if not self.path.is_dir() or (self.path / MANIFEST).exists():
-            return
-        strange = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
-        if strange:
-            raise InputError(
-                f"{self.path} is neither empty nor a folder of results: there is {min(strange)} in it but no "
-                f"{MANIFEST}: give another folder"
-            )
-
     def _refuse_other_streams(self, expected: str, found: str) -> None:
         if found != expected:
             raise InputError(
@@ -129,11 +119,7 @@ class Folder:
         if (self.path / MANIFEST).exists() and not restart:
             found = read_manifest(self.path)
             self._refuse_other_streams(manifest["versions"]["streams"], found["versions"].get("streams", "1"))
-            told = differences(manifest, found)
-            if told:
-                raise InputError(
-                    f"{self.path} holds the results of another experiment ({some(told)}): {WHAT_TO_DO}"
-                )
+            refuse_other(self.path, manifest, found)
         else:
             for name in (RESULTS, LOG):
                 (self.path / name).unlink(missing_ok=True)
@@ -152,6 +138,25 @@ class Folder:
             self.finished[unit] = record
         if self.damaged:
             write_whole(self.path / LOG, lambda file: file.write_bytes(lines_of(records)))
+
+
+def refuse_strange(folder: Path) -> None:
+    """See that a folder that is there is empty or holds results, before anything is written to it."""
+    if not folder.is_dir() or (folder / MANIFEST).exists():
+        return
+    strange = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    if strange:
+        raise InputError(
+            f"{folder} is neither empty nor a folder of results: there is {min(strange)} in it but no "
+            f"{MANIFEST}: give another folder"
+        )
+
+
+def refuse_other(folder: Path, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """See that what a folder's manifest says is what is expected."""
+    told = differences(expected, found)
+    if told:
+        raise InputError(f"{folder} holds the results of another experiment ({some(told)}): {WHAT_TO_DO}")
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def writing(path: Path) -> Iterator[None]:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file that is there in full or not at all, also if the machine stops."""
     with writing(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=f".{path.name}")
         os.close(handle)
         try:
             write(Path(name))

@@ -95,11 +95,6 @@ def run_jobs(
             closed.set()
 
 
-def left_behind() -> bool:
-    """Whether threads of the engine are still at work: then Python cannot end in the usual way."""
-    return any(thread.name == _THREAD for thread in threading.enumerate())
-
-
 def _try_out(jobs: Sequence[Job]) -> None:
     """Find what is wrong with the user's own policies before anything is run."""
     tried = set()

@@ -114,7 +114,7 @@ def simulate(
     >>> [trace.policy for trace in simulate(["random", BatchRank], model, positions=3, steps=1e3)]
     ['random', 'batchrank']
     """
-    steps, runs = whole("steps", steps), whole("runs", runs)
+    steps, runs, seed = whole("steps", steps), whole("runs", runs), whole("seed", seed)
     policies, tasks = (policy if isinstance(policy, (list, tuple)) else [policy]), []
     for one in policies:
         problem = Problem(

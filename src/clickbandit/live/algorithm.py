@@ -54,7 +54,7 @@ class LiveAlgorithm:
         self.describe, self.renumber = live.describe, live.renumber
         self.admit, self.retire = live.admit, live.retire
         self.teach, self.expect = live.teach, live.expect
-        self.learns_any = live.learns_any
+        self.learns_any = algorithm.learns_any_list
 
     def start(self, n_items: int, n_positions: int, horizon: int, prior: Prior | None = None) -> Any:
         """The state before the first list."""

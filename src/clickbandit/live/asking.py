@@ -21,6 +21,8 @@ from clickbandit.live.values import Event, Verdict
 
 MAX_EVENTS = 10_000
 """Events in one call."""
+_READ = {ClickRequest, Verdict}
+"""What events are that were looked at before."""
 _DERIVED = "\x1f"
 """Begins the key of an event that came without an id of its own."""
 
@@ -50,7 +52,8 @@ def for_events(events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
     """The arguments of `events`."""
     if len(events) > MAX_EVENTS:
         raise InputError(f"at most {MAX_EVENTS:,} events can be given at once, found {len(events):,}")
-    return Clicks(tuple(map(click_request, events)))
+    read = set(map(type, events)) <= _READ
+    return Clicks(tuple(events if read else map(click_request, events)))  # type: ignore[arg-type]
 
 
 def click_request(event: Event | Mapping[str, Any] | ClickRequest | Verdict) -> ClickRequest | Verdict:

@@ -62,14 +62,13 @@ def switch(learner: Learner, start: StartRecord, lists: Iterable[Past]) -> Switc
     made = learner.copy()
     made.start(start)
     done, learned, of = list[bytes](), 0, 0
-    learns_any = made.algorithm.learns_any or len(made.memo) == 0
     waiting = False
     for shown, clicks in lists:
         of += 1
         if len(shown) != made.shown or any(item not in made.index for item in shown):
             continue
         ranking = np.array([made.index[item] for item in shown], np.int64)
-        if learns_any:
+        if made.algorithm.learns_any:
             made.memo[:] = 0.0
         else:
             if not waiting:

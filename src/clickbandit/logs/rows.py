@@ -21,14 +21,16 @@ _TIME = "|".join(
 )
 """What is plainly a time, as one writes it or as one prints it, in small letters."""
 
-# A list in one cell: in brackets or not, separated by | ; , or blanks, its entries in quotes or not. A click: yes or
-# no, a number of clicks, or a time at which it was; nothing at all is -1, and what is none of these NULL.
+# A list in one cell: in brackets or not, separated by | ; , or blanks, its entries in quotes or not; a JSON array of
+# one text is one entry, whatever is in it. A click: yes or no, a number of clicks, or a time at which it was; nothing
+# at all is -1, and what is none of these NULL.
 _MACROS = rf"""
     CREATE OR REPLACE TEMP MACRO bare(cell) AS trim(cell, '[]() ');
     CREATE OR REPLACE TEMP MACRO entries(cell) AS
         CASE WHEN bare(cell) = '' THEN []
              ELSE list_transform(
-                CASE WHEN contains(cell, '|') THEN string_split(bare(cell), '|')
+                CASE WHEN regexp_full_match(trim(cell), '\["[^"]*"\]') THEN [bare(cell)]
+                     WHEN contains(cell, '|') THEN string_split(bare(cell), '|')
                      WHEN contains(cell, ';') THEN string_split(bare(cell), ';')
                      WHEN contains(cell, ',') THEN string_split(bare(cell), ',')
                      ELSE regexp_split_to_array(bare(cell), '\s+') END,

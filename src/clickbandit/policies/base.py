@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from clickbandit import policies, registry
@@ -23,6 +23,8 @@ from clickbandit.priors import Prior
 from clickbandit.style import COLOURS, DASHES
 
 _LIVE = Live()
+_RECORDS = {"algorithm": (Algorithm,), "leaps": (Leaps, Margins, NoneType), "live": (Live,)}
+"""What a class says of its functions, and of which type."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,10 @@ class Policy(Documented):
                 )
             if hints[field.name] is float:  # so that 1 and 1.0 are spelled alike
                 object.__setattr__(self, field.name, float(getattr(self, field.name)))
-        _ = self.algorithm
+        for name, kinds in _RECORDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                wanted = " or ".join(f"{kind.__name__}(...)" for kind in kinds if kind is not NoneType)
+                raise InputError(f"{self.name}: {name} must be {wanted}, found {getattr(self, name)!r}")
 
     @property
     def algorithm(self) -> Algorithm:

@@ -147,7 +147,7 @@ class Within(Policy):
             "update": inner.update,
             "ignore": inner.void,
             "propensity": live.propensity or any_propensity,
-            "any_list": inner.any_list or inner.memo_size(2, 1) == 0,
+            "any_list": inner.learns_any_list,
         }
         compiled = all(is_compiled(chosen[name]) for name in ("rank", "update", "ignore", "propensity"))
         return specialise(kernels.__name__, compiled=compiled, sources=[inner.init], policy=chosen)

@@ -69,14 +69,19 @@ def start(n_items: int, feedback: str, exploration: float = 1.0) -> State:
     )
 
 
-def prime(state: Any, prior: Prior) -> Any:
-    """The prior as observations and clicks, which `describe` then counts as such; nobody need look first."""
+def prime_counts(state: Any, prior: Prior) -> Any:
+    """The prior as observations and clicks, which `describe` then counts as such."""
     observed, clicks = pseudo_counts(prior)
     state.observed[:] = observed
     state.clicks[:] = clicks
     state.order[:] = prior.order
-    if hasattr(state, "step"):
-        state.step[0] = len(state.order)
+    return state
+
+
+def prime(state: State, prior: Prior) -> State:
+    """As `prime_counts`, and no item need be put in front first."""
+    prime_counts(state, prior)
+    state.step[0] = len(state.order)
     return state
 
 

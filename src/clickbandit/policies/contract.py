@@ -18,6 +18,7 @@ import numpy as np
 
 from clickbandit.compiling.kernel import FloatArray, IntArray, kernel
 from clickbandit.contracts import Contract
+from clickbandit.errors import InputError
 from clickbandit.priors import Lesson, Prior
 
 State = Any
@@ -92,6 +93,10 @@ class Algorithm(Contract):
     """Without this, the policy cannot start from a prior."""
     any_list: bool = False
     """Whether `update` also learns from a list that `rank` did not make, with a memo of zeros; without memo it does."""
+
+    @property
+    def learns_any_list(self) -> bool:
+        return self.any_list or self.memo_size(2, 1) == 0
 
 
 # --- leaps --------------------------------------------------------------------------------------------------
@@ -271,8 +276,6 @@ class Live(Contract):
     retire: Retire | None = None
     renumber: Renumber | None = None
     """Only for a policy whose memo has numbers of items."""
-    learns_any: bool = False
-    """Whether `update` learns from any list, even one made elsewhere, if its memo is zeros; without a memo it does."""
     prefix: Prefix | None = None
     """Only for a policy with propensities whose lists are not groups of equal propensity in random order."""
     teach: Teach | None = None
@@ -280,3 +283,11 @@ class Live(Contract):
     """Without this the shapes of a fresh state are enough: for a policy whose state points into arrays only by orders
     of all items."""
     expect: Expect | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.admit is None) != (self.retire is None):
+            raise InputError(
+                "Live.admit and Live.retire must be given together, found "
+                f"{'retire' if self.admit is None else 'admit'} alone"
+            )

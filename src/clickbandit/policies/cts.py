@@ -79,5 +79,5 @@ class CTS(CascadingPolicy):
     paper = "Zhong et al. 2021"
     title = "CTS"
     colour = "lilac dash-dotted"
-    algorithm = Algorithm(init, no_memo, rank, cascading.update, best, prime=cascading.prime)
+    algorithm = Algorithm(init, no_memo, rank, cascading.update, best, prime=cascading.prime_counts)
     live = Live(describe=describe, admit=cascading.admit, retire=cascading.retire)

@@ -65,4 +65,4 @@ def whole(name: str, value: Any) -> int:
             return int(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InputError(f"{name} must be a whole number such as 1000000 or 1e6, found {value!r}")
+    raise InputError(f"{name} must be a whole number such as 10 or 1e6, found {value!r}")

@@ -54,7 +54,8 @@ class Problem:
         policy = read_policy(policy)
         self.features = model.features if isinstance(model, Query) and len(model.features) else None
         model, query = read_users(model, query)
-        horizon, delay = whole("horizon", horizon), whole("delay", delay)
+        positions, horizon = whole("positions", positions), whole("horizon", horizon)
+        delay = whole("delay", delay)
         if horizon < MIN_HORIZON:
             raise InputError(f"at least {MIN_HORIZON} steps are needed, found {horizon}")
         if method not in get_args(Method):

@@ -1,5 +1,7 @@
 """A policy that is driven by hand: what the checks of its functions share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any
 
@@ -10,13 +12,25 @@ from clickbandit.policies.propensities import copy_of
 from clickbandit.simulation.run import Problem
 
 
+@contextmanager
+def calling(function: str, where: str) -> Iterator[None]:
+    """Say in one sentence which function of a policy failed, and how."""
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"{where}: {function} failed: {type(error).__name__}: {error}") from error
+
+
 class Session:
     """A policy that is driven by hand, as plain Python."""
 
     def __init__(self, problem: Problem, where: str) -> None:
         self.problem = problem
         self.where = where
-        self.state = problem.start()
+        with calling("init", where):
+            self.state = problem.start()
         self.rng, self.users = (np.random.default_rng(seed) for seed in (1, 2))
         policy = problem.policy
         self.memo_size = policy.algorithm.memo_size(problem.model.n_items, problem.positions)
@@ -35,7 +49,8 @@ class Session:
     def rank(self) -> tuple[IntArray, FloatArray]:
         ranking = np.full(self.problem.positions, -1)
         memo = np.full(self.memo_size, np.nan)
-        self._rank(self.state, self.rng, ranking, memo)
+        with calling("rank", self.where):
+            self._rank(self.state, self.rng, ranking, memo)
         self._check_list(ranking, "rank")
         assert not np.isnan(memo).any(), (
             f"{self.where}: rank must write every entry of the memo, found {memo}"
@@ -46,7 +61,8 @@ class Session:
         clicks = np.zeros(len(ranking), np.int64)
         self._click(self._params, self.users, ranking, clicks)
         given = ranking.copy(), clicks.copy(), memo.copy()
-        self._update(self.state, *given)
+        with calling("update", self.where):
+            self._update(self.state, *given)
         for before, after in zip((ranking, clicks, memo), given, strict=True):
             unchanged = before.tobytes() == after.tobytes()
             assert unchanged, f"{self.where}: update must not change the list, clicks or memo"
@@ -57,12 +73,14 @@ class Session:
         return ranking
 
     def void(self, ranking: IntArray, memo: FloatArray) -> None:
-        self._void(self.state, ranking, memo)
+        with calling("void", self.where):
+            self._void(self.state, ranking, memo)
 
     def best(self) -> None:
         before = copy_of(self.state)
         ranking = np.full(self.problem.positions, -1)
-        self.problem.policy.algorithm.best(self.state, ranking)
+        with calling("best", self.where):
+            self.problem.policy.algorithm.best(self.state, ranking)
         self._check_list(ranking, "best")
         assert same(before, self.state), f"{self.where}: best must not change the state"
 

@@ -6,6 +6,7 @@ from clickbandit.click_models.base import ClickModel
 from clickbandit.click_models.pbm import PositionBasedModel
 from clickbandit.policies.base import Policy
 from clickbandit.simulation.run import Problem, Run
+from clickbandit.testing._leaps import check_leaps
 from clickbandit.testing._optional import (
     check_describe,
     check_items,
@@ -14,7 +15,7 @@ from clickbandit.testing._optional import (
     check_propensity,
     moments_of,
 )
-from clickbandit.testing._session import Session
+from clickbandit.testing._session import Session, calling
 from clickbandit.testing.click_models import LEVEL, chi_square
 
 _STEPS = 300
@@ -31,6 +32,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
     Of the optional functions, `propensity` gives the frequencies of many lists (chi-square at level 1e-6, fixed seed),
     `describe` can be written as JSON and is true of the lists to come, `admit` and `retire` let items come and go, and
     `possible` is true of all these states, so that a live ranker loads them.
+    Runs by leaps have the regret and the clicks of runs step by step, within chance (t-test at the same level).
     After `prime` the best list has the prior's first items, in the numbers of the run.
     In simulations, which number the items by chance, the first list has every item as often as any other at each
     position, unless the policy is told about items; then it is told in the numbers of the run.
@@ -59,6 +61,7 @@ def check_policy(policy: Policy, model: ClickModel | None = None, positions: int
             _check_compiled(problem, where)
         if (users.n_items, n_positions) == (5, 3) or model is not None:
             _check_numbers(problem, where)
+            check_leaps(problem, where)
 
 
 def _model(n_items: int) -> ClickModel:
@@ -68,13 +71,16 @@ def _model(n_items: int) -> ClickModel:
 
 
 def _check_state(problem: Problem, where: str) -> None:
-    state = problem.start()
+    with calling("init", where):
+        state = problem.start()
     assert isinstance(state, tuple), f"{where}: init must give a NamedTuple, found {type(state)}"
     assert hasattr(state, "_asdict"), f"{where}: init must give a NamedTuple, found a plain tuple"
     for name, value in state._asdict().items():
         fits = isinstance(value, (np.ndarray, bool, int, float))
         assert fits, f"{where}: the state's {name} must be an array or a number, found {type(value)}"
-    assert problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions) >= 0
+    size = problem.policy.algorithm.memo_size(problem.model.n_items, problem.positions)
+    counts = isinstance(size, int) and size >= 0
+    assert counts, f"{where}: memo_size must be a whole number, 0 or more, found {size!r}"
 
 
 def _check_lists(problem: Problem, where: str) -> None:

@@ -35,6 +35,7 @@ BODY_SECONDS = 30.0
 WRITE_SECONDS = 30.0
 """That an answer may wait to be read."""
 
+_UNKNOWN = 0, None
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
@@ -49,8 +50,8 @@ class Connections:
         self.waiting_bytes = 0
         self.stopping = False
         self.date = b""
-        self.known: dict[bytes, Request] = {}
-        """Heads of requests that were let in, word for word, and a request that had each."""
+        self.known: dict[bytes, tuple[int, Request]] = {}
+        """Heads of requests that were let in, word for word: its length with the body, and a request that had it."""
 
     def remember(self, whole: bytes, request: Request) -> None:
         """The head of a request that came in one piece and was let in: others that have the same are not parsed."""
@@ -66,7 +67,7 @@ class Connections:
         ):
             if len(self.known) >= MAX_HEADS:
                 self.known.clear()
-            self.known[head] = request.again(b"")
+            self.known[head] = len(whole), request.again(b"")
 
     def make_room(self, new: "Connection") -> bool:
         """Whether there is room for another connection, or was made."""
@@ -191,8 +192,8 @@ class Connection(asyncio.Protocol):
     def _is_known(self, data: bytes) -> bool:
         """Whether this is a whole request whose head is known, and so is being answered."""
         end = data.find(b"\r\n\r\n") + 4
-        known = self._all.known.get(data[:end])
-        if known is None or len(data) - end != int(known.headers.length):
+        length, known = self._all.known.get(data[:end], _UNKNOWN)
+        if known is None or len(data) != length:
             return False
         request = known.again(data[end:])
         self._all.service.admit(request)

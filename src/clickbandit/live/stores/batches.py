@@ -7,6 +7,8 @@ that readers see at once.
 import json
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -17,16 +19,22 @@ _COUNTS = QUERY_COLUMNS[QUERY_COLUMNS.index("updated") :]
 _counts = attrgetter("id", *_COUNTS)
 _HEAD = struct.Struct("<III")
 """0, and how many queries and rows of logs there are."""
-_QUERY = struct.Struct(f"<{len(_COUNTS)}qd")
+_OF_QUERY = f"{len(_COUNTS)}qd"
+_QUERY = struct.Struct(f"<{_OF_QUERY}")
 _LOG = struct.Struct("<qqIqI")
 _FORMER_HEAD = struct.Struct("<I")
 
 Counts = tuple[Any, ...]
 
 
+@lru_cache
+def _queries(n: int) -> struct.Struct:
+    return struct.Struct(f"<{_OF_QUERY * n}")
+
+
 def encode(rows: Sequence[QueryRow], log: Sequence[LogRow]) -> bytes:
-    parts = [_HEAD.pack(0, len(rows), len(log))]
-    parts += [_QUERY.pack(*_counts(row)) for row in rows]
+    counts = chain.from_iterable(map(_counts, rows))
+    parts = [_HEAD.pack(0, len(rows), len(log)), _queries(len(rows)).pack(*counts)]
     for query, number, records, at, sum_ in log:
         parts += (_LOG.pack(query, number, len(records), at, sum_), records)
     return b"".join(parts)

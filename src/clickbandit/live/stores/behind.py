@@ -15,19 +15,20 @@ from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, Que
 from clickbandit.live.stores.database import Database, columns, insert
 from clickbandit.live.stores.sql_reader import QUERY
 
-MAX_BATCHES = 500
+MAX_BATCHES = 5000
 MAX_SECONDS = 5.0
 MAX_WAITING = 5000
 """How many transactions and seconds rows of a query may wait, and of how many queries."""
 _AT_ONCE = 50
 """How many queries that waited too long are put in one transaction, so that none takes long."""
+_DELETED_TOGETHER = 16
+"""Batches, at least: each time some are deleted, pages are put in order around them."""
 _ADD = insert("batches", ("number", "written", "checksum"))
 _ADD_LOG = insert("log", LogRow._fields)
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
 _SET_QUERY = (
     f"update queries set batch = ?, {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 )
-_QUERY = f"{QUERY} from queries"
 _values = attrgetter(*_CHANGING, "id")
 
 
@@ -59,6 +60,8 @@ class Behind:
         self._number = 0
         """Of the last batch."""
         self._any_batch = False
+        self._first = 0
+        """No batch with a lower number is there, or they are deleted with the next."""
         self._rows: list[QueryRow] = []
         self._log: list[LogRow] = []
         """What the transaction at hand adds."""
@@ -142,7 +145,7 @@ class Behind:
             self._log = [entry for entry in log if put.get(entry.query, -1) < number]
             counted = {id: counts for id, counts in counted.items() if put.get(id, -1) < number}
             missing = counted.keys() - rows.keys()
-            rows |= {row[0]: QueryRow(*row) for row in self._database.find(_QUERY, "id", missing)}
+            rows |= {row[0]: QueryRow(*row) for row in self._database.find(QUERY, "queries", "id", missing)}
             self._rows = [batches.with_counts(rows[id], counts) for id, counts in counted.items()]
             self.keep()
         self._number = last
@@ -156,7 +159,7 @@ class Behind:
             self._database.run(_ADD, (self._number, written, crc32(written)))
 
     def _overdue(self) -> list[int]:
-        """Queries whose rows have waited long enough; the batches that only they needed are deleted."""
+        """Queries whose rows have waited long enough; the batches that only they needed are deleted, some together."""
         before, started = self._number - MAX_BATCHES, time.monotonic() - MAX_SECONDS
         excess = len(self._waiting) - MAX_WAITING
         found: list[int] = []
@@ -167,8 +170,9 @@ class Behind:
                 first = waiting.since
                 break
             found.append(query)
-        if found:
+        if first - self._first >= _DELETED_TOGETHER:
             self._database.run("delete from batches where number < ?", (first,))
+            self._first = first
         return found
 
     def _put_queries(self, queries: Iterable[int]) -> None:

@@ -48,7 +48,7 @@ class Rows:
         found = [known[key] for key in keys if key in known]
         if len(found) < len(keys):
             missing = [key for key in keys if key not in known]
-            for row in self._database.find(f"{QUERY} from queries", column, missing):
+            for row in self._database.find(QUERY, "queries", column, missing):
                 found.append(self._behind.row(row[0]) or QueryRow(*row))
                 self._put_query(found[-1])
         return found
@@ -70,7 +70,7 @@ class Rows:
         found = [known[id] for id in ids if id in known]
         if len(found) < len(ids):
             missing = [id for id in ids if id not in known]
-            stored = self._database.find(f"{IMPRESSION} from impressions", "id", missing)
+            stored = self._database.find(IMPRESSION, "impressions", "id", missing)
             found += [
                 ImpressionRow(*row) for row in stored
             ]  # not kept, since they are not the last that were made
@@ -94,9 +94,6 @@ class Rows:
             self._impressions[id] = impression
             self._order.append((id, size))
             self._impressions_size += size
-        for impression in changes.touched:
-            if impression.id in self._impressions:
-                self._impressions[impression.id] = impression
         for id in changes.forgotten:
             self._impressions.pop(id, None)
         while self._impressions_size > MAX_IMPRESSIONS:

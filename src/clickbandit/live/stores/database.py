@@ -1,7 +1,8 @@
 """A connection to a database, as the statements of stores need it. Values stand as `?`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from clickbandit.live.values import StoreError
@@ -14,6 +15,34 @@ def columns(names: Iterable[str]) -> str:
 
 def insert(table: str, names: Collection[str]) -> str:
     return f"insert into {table} ({columns(names)}) values ({', '.join('?' * len(names))})"
+
+
+class Insertion:
+    """Rows of a table, without the columns that have their usual value in all of them: each costs time.
+
+    >>> Insertion("boxes", ("id", "lid", "label"), {"lid": 0, "label": None}).of([(1, 0, None), (2, 0, "red")])
+    ('insert into boxes ("lid", "id", "label") values (0, ?, ?)', [(1, None), (2, 'red')])
+    """
+
+    def __init__(self, table: str, names: Sequence[str], usual: Mapping[str, int | None]) -> None:
+        self._table = table
+        self._names = names
+        self._usual = [(k, usual[name]) for k, name in enumerate(names) if name in usual]
+        self._statement = lru_cache(None)(self._write)
+
+    def of(self, rows: Collection[Sequence[Any]]) -> tuple[str, list[Sequence[Any]]]:
+        """A statement, and its values for each of these rows."""
+        values = list(zip(*rows, strict=True))
+        left_out = tuple([k for k, usual in self._usual if values and values[k].count(usual) == len(rows)])
+        for k in reversed(left_out):
+            del values[k]
+        return self._statement(left_out), list(zip(*values, strict=True))
+
+    def _write(self, left_out: tuple[int, ...]) -> str:
+        constant = {self._names[k]: usual for k, usual in self._usual if k in left_out and usual is not None}
+        given = [name for k, name in enumerate(self._names) if k not in left_out]
+        values = [*map(str, constant.values()), *["?"] * len(given)]
+        return f"insert into {self._table} ({columns([*constant, *given])}) values ({', '.join(values)})"
 
 
 class Database(ABC):
@@ -97,6 +126,8 @@ class Database(ABC):
         """The only row of a selection, if it has one."""
         return next(iter(self.rows(statement, values)), None)
 
-    def find(self, what: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
-        """Select the rows that have one of these keys in a column."""
-        return self.rows(f"select {what} where {column} {self.one_of}", (self.list_of(keys),)) if keys else []
+    def find(self, what: str, table: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
+        """Select the rows of a table that have one of these keys, each given once, in a column."""
+        if not keys:
+            return []
+        return self.rows(f"select {what} from {table} where {column} {self.one_of}", (self.list_of(keys),))

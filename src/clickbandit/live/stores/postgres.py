@@ -221,8 +221,8 @@ class PostgresStore(SqlStore):
     def _make_tables(self) -> None:
         with self._transaction() as run:
             run("select pg_advisory_xact_lock(hashtext('clickbandit tables'))")  # workers start at once
-            known = "table_name from information_schema.tables"
-            found = self.database.find(known, "table_schema = current_schema() and table_name", _NAMES)
+            name = "table_schema = current_schema() and table_name"
+            found = self.database.find("table_name", "information_schema.tables", name, _NAMES)
             if not found:
                 run(_TABLES)
                 return
@@ -300,7 +300,7 @@ class PostgresStore(SqlStore):
             )
         ]
         # what the one before did to them is seen only now that their queries are locked
-        self._add(self.database.find(f"{IMPRESSION} from impressions", "id", ids), locked)
+        self._add(self.database.find(IMPRESSION, "impressions", "id", ids), locked)
         return ids
 
     def _count(self) -> int:

@@ -27,7 +27,7 @@ from clickbandit.live.stores.contract import (
     QueryRow,
     Snapshot,
 )
-from clickbandit.live.stores.database import Database, columns, insert
+from clickbandit.live.stores.database import Database, Insertion, columns, insert
 from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql_reader import DECISION, LOG, QUERY, SNAPSHOT, SqlReader
 
@@ -36,15 +36,21 @@ _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
 _SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 _TOUCHED = {
-    earns: (", ".join(f"{name} = ?" for name in names), attrgetter(*names, "id"))
-    for earns, names in (
-        (False, ("outcome", "clicks")),
-        (True, ("outcome", "clicks", "expires", "learning", "reward", "rewards")),
+    kind: (", ".join(f"{name} = ?" for name in names), attrgetter(*names, "id"))
+    for kind, names in (
+        ("clicked", ("clicks",)),
+        ("over", ("outcome", "clicks")),
+        ("earns", ("outcome", "clicks", "expires", "learning", "reward", "rewards")),
     )
 }
-"""The columns of an impression that changed, and their values, by whether it may earn more than clicks."""
-_ADD_IMPRESSION = insert("impressions", IMPRESSION_COLUMNS)
-_ADD_EVENT = insert("events", EventRow._fields)
+"""The columns of an impression that changed, and their values. To set an outcome as it was would take as long as to
+change it, for an index goes by it."""
+_add_impressions = Insertion(
+    "impressions",
+    IMPRESSION_COLUMNS,
+    {"outcome": PENDING, "clicks": 0, **dict.fromkeys(("user", "share", "unit", "reward", "rewards"))},
+)
+_add_events = Insertion("events", EventRow._fields, dict.fromkeys(("timestamp", "reward")))
 _ADD_LOG = insert("log", LogRow._fields)
 _ADD_SNAPSHOT = insert("snapshots", Snapshot._fields)
 _ADD_HISTORY = insert("histories", ("query", "history"))
@@ -89,11 +95,11 @@ class SqlStore(ABC):
         """Add rows of impressions to those of a batch, and the queries that they are of."""
         rows = [locked.impressions.setdefault(row[0], ImpressionRow(*row)) for row in impressions]
         others = {row.query for row in rows} - {query.id for query in locked.queries.values()}
-        for row in self.database.find(f"{QUERY} from queries", "id", others):
+        for row in self.database.find(QUERY, "queries", "id", others):
             locked.queries[row[1]] = QueryRow(*row)
 
     def known_events(self, keys: Sequence[str]) -> set[str]:
-        return {key for (key,) in self.database.find("key from events", "key", keys)}
+        return {key for (key,) in self.database.find("key", "events", "key", set(keys))}
 
     def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         row = self.database.row(
@@ -117,9 +123,9 @@ class SqlStore(ABC):
         if settled and self.database.next_mark:
             self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
-            (_ADD_IMPRESSION, list(map(_impression_values, changes.impressions))),
+            _add_impressions.of(list(map(_impression_values, changes.impressions))),
             *self._set(changes.touched),
-            (_ADD_EVENT, changes.events),
+            _add_events.of(changes.events),
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
             (_ADD_COMPARISON, changes.comparisons),
@@ -147,12 +153,13 @@ class SqlStore(ABC):
 
     def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
         """The statements that change impressions: few columns of most."""
-        kinds: dict[tuple[bool, bool], list[ImpressionRow]] = {}
+        kinds: dict[tuple[str, bool], list[ImpressionRow]] = {}
         for one in touched:
             earns = one.reward is not None or one.rewards is not None
-            kinds.setdefault((earns, one.outcome == SETTLED), []).append(one)
-        for (earns, settled), rows in kinds.items():
-            names, values = _TOUCHED[earns]
+            kind = "earns" if earns else "clicked" if one.outcome == PENDING else "over"
+            kinds.setdefault((kind, one.outcome == SETTLED), []).append(one)
+        for (kind, settled), rows in kinds.items():
+            names, values = _TOUCHED[kind]
             mark = self.database.set_mark if settled else ""
             yield f"update impressions set {names} {mark} where id = ?", list(map(values, rows))
 

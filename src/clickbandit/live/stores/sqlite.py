@@ -1,20 +1,17 @@
 """A store in one SQLite file, for one process: write-ahead log, every commit on disk before it is acknowledged."""
 
 import fcntl
-import json
 import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from functools import lru_cache
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.stores.behind import Behind
 from clickbandit.live.stores.cache import Rows
+from clickbandit.live.stores.checkpoints import Checkpoints
 from clickbandit.live.stores.contract import (
     PENDING,
     QUERY_COLUMNS,
@@ -25,11 +22,12 @@ from clickbandit.live.stores.contract import (
     Part,
     QueryRow,
 )
-from clickbandit.live.stores.database import Database, insert
+from clickbandit.live.stores.database import insert
 from clickbandit.live.stores.migrations import BATCHES, VERSION, own_tables, steps
 from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import QUERY, SqlReader
+from clickbandit.live.stores.sqlite_database import SqliteDatabase
 from clickbandit.live.values import StoreError, Unreachable
 
 _TABLES = f"""
@@ -84,76 +82,12 @@ _NEW_QUERY_REST = [getattr(QueryRow(0, "", "", 0, 0, None, 0), name) for name in
 _CACHE_KIB = 65_536
 _MODE = 0o600
 """Of files: what users clicked is nobody else's business."""
-_CHECKPOINT_PAGES = 4000
-_MAX_PLACEHOLDERS = 50
-"""Values that stand in a statement one by one, which is quicker than a list of them."""
-_TOGETHER = (32, 16, 8, 4, 2)
-"""Rows that one statement inserts: with a statement for each, the interpreter's lock would be released for each."""
+_MAX_LOG = 16_000
+"""Pages of the write-ahead log before SQLite itself moves them: see `checkpoints`."""
 _PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
 """Errors that may be over later."""
 
 log = logging.getLogger("clickbandit.live")
-
-
-class SqliteDatabase(Database):
-    """A connection to a file."""
-
-    errors = sqlite3.Error
-    one_of = "in (select value from json_each(?))"
-    position_of = "instr"
-    is_later = "base = 0"
-    next_mark = "update meta set mark = coalesce(mark, 0) + 1"
-    set_mark = ", mark = (select mark from meta)"
-
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(
-            path, isolation_level=None, check_same_thread=False, cached_statements=256
-        )
-
-    def begin(self) -> None:
-        self.run("begin immediate")
-
-    def roll_back(self) -> None:
-        with suppress(StoreError):  # what failed has ended the transaction
-            if self._connection.in_transaction:
-                self.run("rollback")
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        return self._connection.execute(statement, values)
-
-    def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        at = 0
-        if statement.startswith("insert") and statement.endswith("?)"):
-            for n in _TOGETHER:
-                while len(rows) - at >= n:
-                    values = tuple(chain.from_iterable(rows[at : at + n]))
-                    self._connection.execute(_for_rows(statement, n), values)
-                    at += n
-        self._connection.executemany(statement, rows[at:])
-
-    def failure(self, error: Exception) -> StoreError:
-        return StoreError(f"SQLite: {error}")
-
-    def find(self, what: str, column: str, keys: Collection[Any]) -> list[tuple[Any, ...]]:
-        if not 0 < len(keys) <= _MAX_PLACEHOLDERS:
-            return super().find(what, column, keys)
-        return self.rows(f"select {what} where {column} in ({', '.join('?' * len(keys))})", tuple(keys))
-
-    def run_script(self, script: str) -> None:
-        self._connection.executescript(script)
-
-    def list_of(self, values: Collection[Any]) -> str:
-        return json.dumps(list(values))
-
-    def last_mark(self) -> int:
-        return int(self.rows("select coalesce(mark, 0) from meta")[0][0])
-
-    def size(self) -> int:
-        (pages,), (page,) = self.rows("pragma page_count")[0], self.rows("pragma page_size")[0]
-        return int(pages * page)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class SqliteStore(SqlStore):
@@ -170,6 +104,8 @@ class SqliteStore(SqlStore):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE))
                 self.database = SqliteDatabase(self.path)
                 undo.callback(self.database.close)
+                self._checkpoints = Checkpoints(SqliteDatabase(self.path))
+                undo.callback(self._checkpoints.close)
                 self._set_up()
                 undo.pop_all()
         except (sqlite3.Error, StoreError, OSError) as error:
@@ -185,7 +121,7 @@ class SqliteStore(SqlStore):
             "journal_mode = wal",
             "synchronous = full",
             f"cache_size = -{_CACHE_KIB}",
-            f"wal_autocheckpoint = {_CHECKPOINT_PAGES}",
+            f"wal_autocheckpoint = {_MAX_LOG}",
         ):
             self.database.run(f"pragma {setting}")
         self._behind = Behind(self.database)
@@ -196,6 +132,7 @@ class SqliteStore(SqlStore):
         self._make_tables()
         self._recover()
         ((self._n_queries,),) = self.database.rows("select count(*) from queries")
+        self._checkpoints.begin()
 
     def begin(self) -> None:
         try:
@@ -277,7 +214,7 @@ class SqliteStore(SqlStore):
         created = [query for query in new if query.name not in queries]
         if created:
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
-            made = self.database.find(f"{QUERY} from queries", "name", [query.name for query in created])
+            made = self.database.find(QUERY, "queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
         self._lend(ids, locked)
@@ -315,6 +252,7 @@ class SqliteStore(SqlStore):
         self._unsure = False
         self._behind.keep()
         self._rows.keep()
+        self._checkpoints.committed(self.database)
 
     def rollback(self) -> None:
         self._unsure |= self._rows.lent  # and so may have been changed
@@ -338,15 +276,9 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         with suppress(StoreError):  # else it is done when the file is next opened
             self._put_all()
+        self._checkpoints.close()
         super().close()
         os.close(self._lock_file)
-
-
-@lru_cache
-def _for_rows(statement: str, n: int) -> str:
-    """A statement that inserts one row, for n of them."""
-    head, values, row = statement.rpartition(" values ")
-    return f"{head}{values}{', '.join([row] * n)}"
 
 
 def open_file(path: Path) -> SqlReader:

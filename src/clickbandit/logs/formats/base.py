@@ -97,7 +97,9 @@ class Writer(NamedTuple):
     session: Callable[[str, Sequence[str], Sequence[int]], str]
     """The lines of a session from its query, items and clicks; `SESSION` stands for the session's number."""
     forbidden: re.Pattern[str]
-    """What no name of a query or item may contain."""
+    """What no name of an item may contain, nor of a query."""
+    forbidden_in_queries: re.Pattern[str] | None = None
+    """What no name of a query may contain, if that is not the same."""
 
 
 SESSION = "\0"

@@ -24,6 +24,7 @@ from clickbandit.registry import suggestion
 BATCH = 200_000
 """How many sessions are made at a time."""
 _MAX_TEXTS = 500_000  # how many different sessions are remembered as texts
+_PIECE = 1 << 20  # how many bytes are packed at a time
 
 
 class Traffic(NamedTuple):
@@ -122,8 +123,9 @@ def _writer(format: str, traffic: Sequence[Traffic]) -> Writer:
         known = format_names(writable=True)
         raise InputError(f"logs cannot be generated as {format!r}: {suggestion(format, known)}")
     for query in (entry.query for entry in traffic):
-        for name in (query.query, *query.items):
-            if not name or writer.forbidden.search(name):
+        of_query = writer.forbidden_in_queries or writer.forbidden
+        for name, forbidden in [(query.query, of_query), *((item, writer.forbidden) for item in query.items)]:
+            if not name or forbidden.search(name):
                 raise InputError(f"{format} cannot hold the name {name!r} of query {query.query}: change it")
     return writer
 
@@ -150,7 +152,13 @@ def _written_whole(path: Path) -> Iterator[Callable[[str], object]]:
         raise InputError(f"the log cannot be written to {path}: {error.strerror}") from error
     try:
         with os.fdopen(handle, "wb") as raw, _packed(raw, path.suffix) as file:
-            yield lambda text: file.write(text.encode())
+
+            def write(text: str) -> None:
+                data = text.encode()
+                for start in range(0, len(data), _PIECE):  # between two of which Ctrl-C is seen
+                    file.write(data[start : start + _PIECE])
+
+            yield write
         os.chmod(part, 0o644)  # temporary files are private
         os.replace(part, path)
     finally:

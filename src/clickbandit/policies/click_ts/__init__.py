@@ -69,7 +69,6 @@ class ClickTS(Policy):
         teach=teach,
         expect=expect,
         possible=possible,
-        learns_any=True,
     )
 
     def __post_init__(self) -> None:
