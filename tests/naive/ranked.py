@@ -79,7 +79,7 @@ class RankedExp3:
     A score grows by one over a probability, which makes the next one larger still, so that rounding errors grow
     as fast as the scores do: to show the same lists, weights must be rounded as in the compiled code. They are
     relative to what was the largest, and so is their running total, since it last halved or doubled; and they are
-    multiplied by a series where a score changes by little.
+    multiplied by a series where a score can change by little only.
     """
 
     def __init__(self, n_items: int, n_positions: int, *, horizon: int, mixing: bool = False) -> None:
@@ -123,14 +123,14 @@ class RankedExp3:
         memo = self.memo if memo is None else memo
         for k, (drawn, inverse) in enumerate(memo):
             reward = int(ranking[k] == drawn and clicks[k])
-            change = -self.eta * (1 - reward) * inverse
+            change, changes = -self.eta * inverse, 1 - reward
             if self.mixing:
-                change = self.gamma / self.n_items * reward * inverse
-            self.score[k][drawn] += change
+                change, changes = self.gamma / self.n_items * inverse, reward
+            self.score[k][drawn] += change * changes
             before = self.weight[k][drawn]
             self.weight[k][drawn] = math.exp(self.score[k][drawn] - self.shift[k])
-            if abs(change) < 1 / 64:
-                self.weight[k][drawn] = before + before * series(change)
+            if abs(change) < 1 / 16:
+                self.weight[k][drawn] = before + before * series(change * changes)
             self.total[k] += self.weight[k][drawn] - before
             if not self.usual[k] / 2 < self.total[k] < self.usual[k] * 2:
                 self.shift[k] = max(self.score[k])
@@ -142,6 +142,7 @@ class RankedExp3:
 
 
 def series(x: float) -> float:
-    """The first six terms of exp(x) - 1, added up as in the compiled code."""
-    later = 1 / 24 + x * (1 / 120) + x * x * (1 / 720)
-    return x + x * x * (1 / 2 + x * (1 / 6) + x * x * later)
+    """The first eight terms of exp(x) - 1, added up as in the compiled code."""
+    earlier = 1 / 2 + x * (1 / 6) + x * x * (1 / 24 + x * (1 / 120))
+    later = 1 / 720 + x * (1 / 5040) + x * x * (1 / 40320)
+    return x + x * x * (earlier + x * x * (x * x) * later)

@@ -50,7 +50,7 @@ def absent(in_list: IntArray, step: int, n: int) -> int:
 @kernel
 def earned(k: int, ranking: IntArray, clicks: IntArray, memo: FloatArray) -> int:
     """What position k's learner earned: 1 if the item that it drew was shown there and clicked, else 0."""
-    return int(clicks[k]) if ranking[k] == memo[k] else 0
+    return int(clicks[k]) if ranking[k] == int(memo[k]) else 0
 
 
 def favourites(value: Any, ranking: IntArray) -> None:

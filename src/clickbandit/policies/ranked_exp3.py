@@ -26,7 +26,7 @@ from clickbandit.policies.ranked import earned, favourites, possible, show
 MAX_BITS = 62
 """Up to this many items, a partial list is a number with a bit for each: a step takes a tenth less time."""
 
-MAX_SERIES_CHANGE = 2.0**-6
+MAX_SERIES_CHANGE = 2.0**-4
 """A score's change below this multiplies the weight by a few terms of the exponential's series."""
 
 # --- settings and state -------------------------------------------------------------------------------------
@@ -94,46 +94,66 @@ def rank(state: State, rng: np.random.Generator, ranking: IntArray, memo: FloatA
     state.step[0] += 1
     step, listed = state.step[0], 0
     for k in range(n_positions):
-        item = draw(state.weight[k], state.total[k], state.uniform, rng.random())
-        memo[k] = item
-        if state.uniform > 0:
-            share = state.weight[k, item] / state.total[k]
-            memo[n_positions + k] = 1 / ((1 - state.uniform) * share + state.uniform / n_items)
+        weight, total, place = state.weight[k], state.total[k], rng.random()
+        if state.uniform == 0:
+            item = draw(weight, total, place)
+            inverse = total / weight[item]
         else:
-            memo[n_positions + k] = state.total[k] / state.weight[k, item]
+            item, inverse = draw_mixed(weight, total, state.uniform, place)
+        memo[k], memo[n_positions + k] = item, inverse
         if n_items > MAX_BITS:
             ranking[k] = show(item, state.in_list, step, rng, n_items - k)
             continue
         if listed >> item & 1:
-            item = absent(listed, n_items, draw_index(rng, n_items - k))
+            item = absent(listed, k, draw_index(rng, n_items - k))
         listed |= 1 << item
         ranking[k] = item
 
 
 @kernel
-def absent(listed: int, n_items: int, n: int) -> int:
-    """As `ranked.absent`, the n-th item that is not in the list yet, of which `listed` has a bit for each item."""
-    item, found = 0, 0
-    for i in range(n_items):
-        found += listed >> i & 1 ^ 1
-        item += found <= n
+def draw(weight: FloatArray, total: float, place: float) -> int:
+    """The item at this place, between 0 and 1, of a learner's weights.
+
+    It is how many items end at or before this place. They are added up from both ends, as a sum waits for the one
+    before it; and all of them, as a way out in between would be mispredicted, which costs more.
+    """
+    n_items = len(weight)
+    half = (n_items - 1) // 2
+    below = place * total
+    above = total - below
+    item, first, last = 0, 0.0, 0.0
+    for i in range(half):
+        first += weight[i]
+        last += weight[n_items - 1 - i]
+        item += first <= below
+        item += last >= above
+    if n_items % 2 == 0:
+        item += first + weight[half] <= below
     return item
 
 
 @kernel
-def draw(weight: FloatArray, total: float, uniform: float, place: float) -> int:
-    """The item at this place, between 0 and 1, of a learner's distribution."""
-    if uniform > 0:
-        if place < uniform:
-            return int(place / uniform * len(weight))
-        place = (place - uniform) / (1 - uniform)
-    item = 0
-    cumulated = 0.0
-    for i in range(
-        len(weight) - 1
-    ):  # to the end: a way out in between would be mispredicted, which costs more
-        cumulated += weight[i]
-        item += cumulated <= place * total
+def draw_mixed(weight: FloatArray, total: float, uniform: float, place: float) -> tuple[int, float]:
+    """The item at this place of a learner's weights mixed with a uniform share, and one over its probability."""
+    if place < uniform:
+        item = int(place / uniform * len(weight))
+    else:
+        item = draw(weight, total, (place - uniform) / (1 - uniform))
+    return item, 1 / ((1 - uniform) * (weight[item] / total) + uniform / len(weight))
+
+
+@kernel
+def absent(listed: int, n_listed: int, n: int) -> int:
+    """As `ranked.absent`, the n-th item that is not in the list yet, of which `listed` has a bit for each item.
+
+    From the lowest up, each item in the list that is not above the one found so far moves it up by one.
+    """
+    item, bit = n, 1 << n
+    for _ in range(n_listed):
+        lowest = listed & -listed
+        listed ^= lowest
+        item += lowest <= bit
+        bit <<= lowest <= bit
     return item
 
 
@@ -157,27 +177,50 @@ def update(state: State, ranking: IntArray, clicks: IntArray, memo: FloatArray) 
     Without mixing a loss of 1 lowers the score by eta / p; with mixing a reward of 1 raises it by gamma / (p L).
     """
     n_positions = len(ranking)
+    mixing = state.uniform > 0
+    rate = state.rate if mixing else -state.rate
+    usual = True
     for k in range(n_positions):
         item = int(memo[k])
-        reward = earned(k, ranking, clicks, memo)
-        gain = reward if state.uniform > 0 else reward - 1
-        change = state.rate * gain * memo[n_positions + k]  # also 0: a way around would be mispredicted
-        state.score[k, item] += change
+        change = rate * memo[n_positions + k]
+        small = abs(change) < MAX_SERIES_CHANGE
         before = state.weight[k, item]
-        if abs(change) < MAX_SERIES_CHANGE:
-            state.weight[k, item] = before + before * growth(change)
-        else:
-            state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
-        state.total[k] += state.weight[k, item] - before
-        if not state.usual[k] / 2 < state.total[k] < state.usual[k] * 2:
-            rescale(state, k)
+        more = before * growth(change if small else 0.0)  # does not wait for the clicks
+        reward = earned(k, ranking, clicks, memo)
+        changes = reward if mixing else 1 - reward  # also 0: a way around would be mispredicted
+        state.score[k, item] += change * changes
+        after = before + more * changes
+        total = state.total[k] + (after - before)
+        state.weight[k, item] = after
+        state.total[k] = total
+        usual = usual & small & (state.usual[k] / 2 < total) & (total < state.usual[k] * 2)
+    if not usual:
+        settle(state, memo)
 
 
 @kernel
 def growth(x: float) -> float:
     """exp(x) - 1 for a small x, so that 1 more than it is exp(x) to the last bit."""
     square = x * x
-    return x + square * ((1 / 2 + x * (1 / 6)) + square * ((1 / 24 + x * (1 / 120)) + square * (1 / 720)))
+    fourth = square * square
+    low = (1 / 2 + x * (1 / 6)) + square * (1 / 24 + x * (1 / 120))
+    high = (1 / 720 + x * (1 / 5040)) + square * (1 / 40320)
+    return x + square * (low + fourth * high)
+
+
+@slow_path
+def settle(state: State, memo: FloatArray) -> None:
+    """What is rare, for all positions at once, so that the loop above calls nothing: weights whose scores change by
+    much, and sums of weights that are not as usual any more."""
+    n_positions = len(state.total)
+    for k in range(n_positions):
+        if state.rate * memo[n_positions + k] >= MAX_SERIES_CHANGE:
+            item = int(memo[k])
+            before = state.weight[k, item]
+            state.weight[k, item] = math.exp(state.score[k, item] - state.shift[k])
+            state.total[k] += state.weight[k, item] - before
+        if not state.usual[k] / 2 < state.total[k] < state.usual[k] * 2:
+            rescale(state, k)
 
 
 @slow_path
