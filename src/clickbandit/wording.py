@@ -2,7 +2,7 @@
 
 
 def counted(number: int, one: str, more: str = "") -> str:
-    """So many things, in words.
+    """A number of things, in words.
 
     >>> counted(1, "query", "queries"), counted(2000, "run")
     ('1 query', '2,000 runs')
@@ -11,7 +11,7 @@ def counted(number: int, one: str, more: str = "") -> str:
 
 
 def some_are(number: int, total: int, one: str) -> str:
-    """So many of all things are, in words.
+    """How many of all things are something, in words.
 
     >>> some_are(3, 2000, "run"), some_are(1, 4, "run"), some_are(0, 1, "run")
     ('3 of 2,000 runs are', '1 of 4 runs is', '0 of 1 run is')

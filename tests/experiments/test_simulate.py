@@ -60,6 +60,15 @@ def test_the_trace_fits_a_screen():
     assert str(one).endswith("in 1 of 1 run")
 
 
+def test_a_single_run_has_no_interval():
+    one, two = (
+        str(simulate("random", CM, positions=2, steps=1000, runs=runs, seed=1)).splitlines()
+        for runs in (1, 2)
+    )
+    assert [line for line in one if " to " in line] == []
+    assert len([line for line in two if " to " in line]) == 3
+
+
 def test_what_may_be_given_as_a_policy_and_as_users():
     size = {"positions": 2, "seed": 1}
     query = Query("shoes", list("abcd"), {"CM": CM})

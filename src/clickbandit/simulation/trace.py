@@ -70,18 +70,21 @@ class Summary:
             [
                 f"{self.policy} on {self.model}{' of ' + self.query if self.query else ''}: "
                 f"{counted(self.runs, 'run')} of {self.steps:,} steps, {self.steps_per_second:,.0f} steps per second",
-                f"regret    {self.regret.mean:,.1f} ({self.regret.low:,.1f} to {self.regret.high:,.1f}), "
-                f"against {AGAINST[self.against]}",
+                f"regret    {self._spelled(self.regret, ',.1f')}, against {AGAINST[self.against]}",
                 f"  tail    90th percentile {self.tail:,.1f}; {self.losing:.0%} of runs still losing clicks at the end",
-                f"  at end  {self.last_regret.mean:.3g} per step "
-                f"({self.last_regret.low:.3g} to {self.last_regret.high:.3g})",
-                f"clicks    {self.clicks.mean:.4f} per step ({self.clicks.low:.4f} to {self.clicks.high:.4f})",
+                f"  at end  {self._spelled(self.last_regret, '.3g', ' per step')}",
+                f"clicks    {self._spelled(self.clicks, '.4f', ' per step')}",
                 *(
                     f"list      {ranking} in {self._count(ranking)} of {counted(self.runs, 'run')}"
                     for ranking in lists
                 ),
             ]
         )
+
+    def _spelled(self, interval: Interval, form: str, unit: str = "") -> str:
+        """A mean with its interval, which a single run does not have."""
+        mean, low, high = (format(value, form) for value in interval)
+        return f"{mean}{unit}" if self.runs == 1 else f"{mean}{unit} ({low} to {high})"
 
     def _count(self, ranking: str) -> int:
         return sum(str(other) == ranking for other in self.final_lists)
