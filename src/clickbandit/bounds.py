@@ -47,11 +47,8 @@ def kl_upper(p: float, n: float, budget: float) -> float:
         return max(p, -math.expm1(-most))
     rest = 1 - p
     entropy = -p * math.log(p) - rest * math.log(rest)
-    x = min(
-        math.sqrt(most / 2),
-        most + math.sqrt(most * (most + 2 * p)),
-        rest - math.exp(-(most + entropy) / rest),
-    )
+    x = min(math.sqrt(most / 2), most + math.sqrt(most * (most + 2 * p)))
+    x = min(x, rest - math.exp(-(most + entropy) / rest))
     if p >= 0.5:
         x = min(x, math.sqrt(2 * p * rest * most))
     return newton_upper(p, most, p + x)

@@ -27,7 +27,7 @@ def price(scratch: Scratch, in_rounds: bool) -> float:
     """About how many single steps take as long as a leap."""
     positions, items = len(scratch.batch) - scratch.batch[-1], scratch.size[-1]
     sets = CHOOSE[items, items % positions] if in_rounds else 1.0
-    return float(len(scratch.batch) ** 2 + sets * 0.5 * items**2)
+    return float(len(scratch.batch) * len(scratch.batch) + sets * 0.5 * items * items)
 
 
 @slow_path
