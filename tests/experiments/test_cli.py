@@ -218,6 +218,9 @@ def test_what_is_counted_is_not_counted_again(
     sentence = "the log is counted, but nothing was run yet, and the same command resumes from there"
     assert (code, out, err) == (130, "", f"clickbandit: stopped; {sentence}\n")
     with monkeypatch.context() as patched:
+        patched.setattr(logs.Counts, "load", stopping)
+        assert run(*on_a_log) == (130, "", f"clickbandit: stopped; {sentence}\n")
+    with monkeypatch.context() as patched:
         for name in ("write_realistic_log", "count_log"):
             patched.setattr(f"clickbandit.logs.{name}", again)
         assert run(*on_a_log)[0] == 0

@@ -204,13 +204,15 @@ class Learned(NamedTuple):
         found = [(str(path.resolve()), path.stat()) for path in files.find(log)]
         made_from = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in found]
         place = prepared.path("counts.parquet", [__version__, made_from, reading.format, repr(reading.named)])
+        counted = f"the log is counted, but nothing was run yet, and the same command {again}"
         if place.exists():
+            experiments.before = counted
             counts = Counts.load(place)
             warn(counts.reading)
         else:
             counts = reading.count(log)
             write_whole(place, counts.save)
-        experiments.before = f"the log is counted, but nothing was run yet, and the same command {again}"
+            experiments.before = counted
         return counts
 
     def _generated(self, prepared: "Prepared") -> Path:
