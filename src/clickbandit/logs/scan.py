@@ -21,6 +21,7 @@ MAX_DIGITS = 18
 MAX_FIELDS = 6 + MAX_POSITIONS
 PRIME, LOW_BITS = 1_099_511_628_211, 2**63 - 1
 """The prime of FNV-1a, and what keeps its products in 63 bits."""
+OTHER_PRIME = 2_654_435_761
 
 
 class LineLayout(NamedTuple):
@@ -238,6 +239,20 @@ def hash_of(text: Bytes, start: int, end: int) -> int:
     for i in range(end - (end - start) % 4, end):
         hashed = ((hashed ^ byte(text, i)) * PRIME) & LOW_BITS
     return hashed
+
+
+@entry_point
+def fingerprint_lists(text: Bytes, scan: Scan, one: IntArray, other: IntArray) -> None:
+    """Two hashes of each different list: lists for which both are the same are the same, whatever block they are in."""
+    for number in range(len(one)):
+        shown = scan.first[number]
+        start, end = scan.query[shown], scan.end[shown]
+        one[number] = hash_of(text, start, end)
+        hashed = end - start
+        for i in range(start, end):
+            hashed = ((hashed ^ byte(text, i)) * OTHER_PRIME) & LOW_BITS
+            hashed ^= hashed >> 29
+        other[number] = hashed
 
 
 @kernel

@@ -18,7 +18,21 @@ from clickbandit.extras import pa
 from clickbandit.logs import files
 from clickbandit.logs.formats.base import LogFormat, Opening, Progress, ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
-from clickbandit.logs.scan import Bytes, LineLayout, last_session, make_scan, scan_lines
+from clickbandit.logs.scan import (
+    N_LISTS,
+    N_PATTERNS,
+    N_PLACED,
+    N_SHOWN,
+    N_UNPLACED,
+    SESSION,
+    Bytes,
+    LineLayout,
+    Scan,
+    fingerprint_lists,
+    last_session,
+    make_scan,
+    scan_lines,
+)
 from clickbandit.logs.tally import LogDatabase, Tally
 
 TAB = "chr(9)"
@@ -31,6 +45,8 @@ MIN_SCANNED = 1 << 20
 MAX_SCANNED = 4 * files.BLOCK
 """In bytes: longer sessions are not taken for real ones."""
 _MAX_LINES = 200  # by which a file is recognised
+_MAX_KNOWN = 1 << 22
+"""Lists that a scanner remembers, 16 bytes each; others are taken apart again in each block that shows them."""
 
 
 class YandexFormat(LogFormat):
@@ -247,10 +263,31 @@ class Lines(NamedTuple):
 NO_LINES = Lines(0, np.zeros(0, np.uint8), np.zeros(1, np.int64), ())
 
 
+class KnownLists:
+    """The fingerprints of lists that SQL has taken apart, by increasing first hash."""
+
+    def __init__(self) -> None:
+        self._one = self._other = np.zeros(0, np.int64)
+
+    def missing(self, one: IntArray, other: IntArray) -> IntArray:
+        """Which of these lists are not among them; now they are, as far as there is room."""
+        if len(self._one) == 0:
+            new = np.arange(len(one))
+        else:
+            at = np.minimum(np.searchsorted(self._one, one), len(self._one) - 1)
+            new = np.flatnonzero((self._one[at] != one) | (self._other[at] != other))
+        added = new[np.argsort(one[new])][: _MAX_KNOWN - len(self._one)]
+        places = np.searchsorted(self._one, one[added])
+        self._one = np.insert(self._one, places, one[added])
+        self._other = np.insert(self._other, places, other[added])
+        return new
+
+
 class Scanner(LineReader):
     """Reads lines that are as they should be in one pass, whole sessions at a time, and leaves odd lines to SQL.
 
-    Only different lists are taken apart by SQL, by which they get the names and hashes that a `LineReader` gives them.
+    Only lists that no block before has shown are taken apart by SQL, by which they get the names and hashes that a
+    `LineReader` gives them.
     """
 
     def __init__(
@@ -262,9 +299,11 @@ class Scanner(LineReader):
         """Lines of the last session, which may go on."""
         self._session = -1
         self._n_unplaced = 0
+        self._known = KnownLists()
         database.run("""
-            CREATE OR REPLACE TEMP TABLE scanned (list UHUGEINT, clicks UBIGINT, sessions BIGINT);
-            CREATE OR REPLACE TEMP TABLE scanned_lists (list UHUGEINT, query VARCHAR, items VARCHAR[]);
+            CREATE OR REPLACE TEMP TABLE scanned (one BIGINT, other BIGINT, clicks UBIGINT, sessions BIGINT);
+            CREATE OR REPLACE TEMP TABLE scanned_lists
+                (one BIGINT, other BIGINT, list UHUGEINT, query VARCHAR, items VARCHAR[]);
         """)
 
     def add(self, block: files.Block) -> None:
@@ -281,8 +320,11 @@ class Scanner(LineReader):
         self._count(self._kept)
         self.database.run("""
             CREATE OR REPLACE TEMP TABLE found AS
-                SELECT list, clicks, sum(sessions)::BIGINT AS sessions FROM scanned GROUP BY ALL;
-            INSERT INTO seen_lists FROM scanned_lists;
+                SELECT list, clicks, sum(sessions)::BIGINT AS sessions FROM scanned
+                JOIN (SELECT one, other, any_value(list) AS list FROM scanned_lists GROUP BY one, other)
+                    USING (one, other)
+                GROUP BY ALL;
+            INSERT INTO seen_lists SELECT list, query, items FROM scanned_lists;
             DROP TABLE shown; DROP TABLE unplaced; DROP TABLE scanned; DROP TABLE scanned_lists
         """)
         return self.hand_over(self.n_placed, self._n_unplaced)
@@ -300,24 +342,34 @@ class Scanner(LineReader):
             usable = f"SELECT count(*) FROM parsed WHERE problem IS NULL AND (kind = 'C' OR {IS_LIST})"
             if self.database.value(usable):
                 raise UnusualError
-        n_shown, _, n_patterns, n_placed, n_unplaced, self._session = scan.totals.tolist()
-        self.n_shown += n_shown
-        self.n_placed += n_placed
-        self._n_unplaced += n_unplaced
-        first = scan.pattern_line[:n_patterns]
-        patterns = pa.table(
-            {
-                "n": lines.first + first,
-                "clicks": scan.pattern_clicks[:n_patterns],
-                "sessions": scan.sessions[:n_patterns],
-            }
-        )
-        self.database.run(
-            f"""
-            CREATE OR REPLACE TEMP TABLE asked AS SELECT n, query, items, {LIST} AS list FROM ({self.parse});
-            INSERT INTO scanned SELECT list, clicks, sessions FROM patterns JOIN asked USING (n);
-            INSERT INTO scanned_lists SELECT list, query, string_split(items[:-2], {TAB}) FROM asked;
-            """,
-            block=lines.table(np.unique(first)),
-            patterns=patterns,
-        )
+        self._session = int(scan.totals[SESSION])
+        self.n_shown += int(scan.totals[N_SHOWN])
+        self.n_placed += int(scan.totals[N_PLACED])
+        self._n_unplaced += int(scan.totals[N_UNPLACED])
+        self._store(lines, scan)
+
+    def _store(self, lines: Lines, scan: Scan) -> None:
+        """Keep how often each list was clicked in which way, and take apart those lists that are new."""
+        n_lists, n_patterns = scan.totals[N_LISTS], scan.totals[N_PATTERNS]
+        one, other = np.zeros((2, n_lists), np.int64)
+        fingerprint_lists(lines.text, scan, one, other)
+        line = scan.line[scan.first[:n_lists]]  # of a list when it was first shown: these increase
+        of_pattern = np.searchsorted(line, scan.pattern_line[:n_patterns])
+        new = self._known.missing(one, other)
+        patterns = {
+            "one": one[of_pattern],
+            "other": other[of_pattern],
+            "clicks": scan.pattern_clicks[:n_patterns],
+            "sessions": scan.sessions[:n_patterns],
+        }
+        self.database.run("INSERT INTO scanned FROM patterns", patterns=pa.table(patterns))
+        if len(new):
+            self.database.run(
+                f"""
+                CREATE OR REPLACE TEMP TABLE asked AS SELECT n, query, items, {LIST} AS list FROM ({self.parse});
+                INSERT INTO scanned_lists SELECT one, other, list, query, string_split(items[:-2], {TAB})
+                FROM lists JOIN asked USING (n);
+                """,
+                block=lines.table(line[new]),
+                lists=pa.table({"n": lines.first + line[new], "one": one[new], "other": other[new]}),
+            )
