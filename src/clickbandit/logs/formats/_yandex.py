@@ -7,9 +7,10 @@ there. Sessions are those of one file.
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from clickbandit.click_models.base import MAX_POSITIONS
 from clickbandit.compiling.kernel import IntArray
@@ -87,8 +88,8 @@ def _read(reader: "LineReader", path: Path, progress: Progress) -> Reading:
     """Read a file block by block; what was reported of it is taken back if that cannot be done."""
     n_bytes = n_sessions = 0
     try:
-        for block in files.blocks(path):
-            reader.add(block)
+        for block, prepared in files.ahead((block, reader.prepare(block)) for block in files.blocks(path)):
+            reader.add(block, prepared)
             progress(block.bytes_read - n_bytes, reader.n_shown - n_sessions)
             n_bytes, n_sessions = block.bytes_read, reader.n_shown
         return reader.finish()
@@ -117,7 +118,10 @@ class LineReader:
             CREATE OR REPLACE TEMP TABLE unplaced (session VARCHAR, n BIGINT, target VARCHAR);
         """)
 
-    def add(self, block: files.Block) -> None:
+    def prepare(self, block: files.Block) -> Any:
+        """What can be done with a block in another thread, while the one before it is added."""
+
+    def add(self, block: files.Block, prepared: Any) -> None:
         """Count the lists and clicks of a block; a click whose list is not in it waits for `finish`."""
         self.note_block(block)
         self.take_apart(block.lines, block.undecodable)
@@ -263,6 +267,15 @@ class Lines(NamedTuple):
 NO_LINES = Lines(0, np.zeros(0, np.uint8), np.zeros(1, np.int64), ())
 
 
+class Scanned(NamedTuple):
+    """Lines of whole sessions, and what was found in them."""
+
+    lines: Lines
+    odd: npt.NDArray[np.bool_]
+    """By line: whether it is left to SQL."""
+    scan: Scan
+
+
 class KnownLists:
     """The fingerprints of lists that SQL has taken apart, by increasing first hash."""
 
@@ -306,18 +319,23 @@ class Scanner(LineReader):
                 (one BIGINT, other BIGINT, list UHUGEINT, query VARCHAR, items VARCHAR[]);
         """)
 
-    def add(self, block: files.Block) -> None:
-        self.note_block(block)
+    def prepare(self, block: files.Block) -> Scanned | None:
         lines = self._kept.followed_by(Lines.of(block)) if len(self._kept) else Lines.of(block)
         if len(lines) == 0:
-            return
+            return None
         if len(lines.text) > MAX_SCANNED:
             raise UnusualError
         whole, self._kept = lines.divided(last_session(lines.text, lines.starts))
-        self._count(whole)
+        return self._scan(whole)
+
+    def add(self, block: files.Block, prepared: Scanned | None) -> None:
+        self.note_block(block)
+        if prepared:
+            self._count(prepared)
 
     def finish(self) -> Reading:
-        self._count(self._kept)
+        if last := self._scan(self._kept):
+            self._count(last)
         self.database.run("""
             CREATE OR REPLACE TEMP TABLE found AS
                 SELECT list, clicks, sum(sessions)::BIGINT AS sessions FROM scanned
@@ -329,20 +347,24 @@ class Scanner(LineReader):
         """)
         return self.hand_over(self.n_placed, self._n_unplaced)
 
-    def _count(self, lines: Lines) -> None:
+    def _scan(self, lines: Lines) -> Scanned | None:
         if len(lines) == 0:
-            return
+            return None
         odd = np.zeros(len(lines), np.bool_)
         odd[[n - lines.first for n in lines.undecodable]] = True
         scan = make_scan(len(lines), self._session)
         if not scan_lines(lines.text, lines.starts, odd, self.layout, scan):
             raise UnusualError
+        self._session = int(scan.totals[SESSION])
+        return Scanned(lines, odd, scan)
+
+    def _count(self, scanned: Scanned) -> None:
+        lines, odd, scan = scanned
         if odd.any():
             self.take_apart(lines.table(np.flatnonzero(odd)), lines.undecodable)
             usable = f"SELECT count(*) FROM parsed WHERE problem IS NULL AND (kind = 'C' OR {IS_LIST})"
             if self.database.value(usable):
                 raise UnusualError
-        self._session = int(scan.totals[SESSION])
         self.n_shown += int(scan.totals[N_SHOWN])
         self.n_placed += int(scan.totals[N_PLACED])
         self._n_unplaced += int(scan.totals[N_UNPLACED])
