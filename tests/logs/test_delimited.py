@@ -34,7 +34,7 @@ PIECE = st.sampled_from(
 def read(path: Path, block: int = files.BLOCK, max_rows: int = delimited.MAX_ROWS) -> list[Row]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
-        patch.setitem(files._PIECES, "none", lambda file: iter(lambda: file.read(block), b""))
+        patch.setitem(files._PIECES, "none", lambda file, size: iter(lambda: file.read(block), b""))
         patch.setattr(delimited, "MAX_ROWS", max_rows)
         header = header_of(files.head(path))
         found: list[Row] = []

@@ -103,16 +103,17 @@ def _blocks(path: Path) -> Iterator[Block]:
     n, rest, at, truncated = 1, b"", 0, False
     for piece in pieces(path):
         at, truncated = piece.bytes_read, piece.truncated
-        data = rest + piece.data
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
+        cut = piece.data.rfind(b"\n") + 1
+        data = bytearray(rest)
+        data += memoryview(piece.data)[:cut]  # the only copy: a block is large
+        rest = piece.data[cut:] if cut else rest + piece.data
         if len(rest) > MAX_LINE:
             raise InputError(f"{path} is not a log: a line is longer than {MAX_LINE >> 20} MiB")
         if cut:
-            yield (block := _block(data[:cut], n, at))
+            yield (block := _block(data, n, at))
             n += block.lines.num_rows
     if rest or truncated:
-        block = _block(rest and rest + b"\n", n, at)
+        block = _block(bytearray(rest and rest + b"\n"), n, at)
         yield replace(block, unended=bool(rest), truncated=truncated)
 
 
@@ -135,7 +136,7 @@ def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, 
     """
     pieces, n_bytes, at, broken = [], 0, 0, None
     try:
-        for piece in _PIECES[packing](file):
+        for piece in _PIECES[packing](file, size):
             pieces.append(piece)
             n_bytes += len(piece)
             at = file.tell()
@@ -149,11 +150,11 @@ def _unpacked(file: BinaryIO, packing: str, size: int) -> Iterator[tuple[bytes, 
         raise broken
 
 
-def _plain(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(1 << 20), b"")
+def _plain(file: BinaryIO, size: int) -> Iterator[bytes]:
+    return iter(lambda: file.read(size), b"")
 
 
-def _gunzip(file: BinaryIO) -> Iterator[bytes]:
+def _gunzip(file: BinaryIO, _: int) -> Iterator[bytes]:
     """Unlike the gzip module, this gives all that is there before the data ends early."""
     member, packed = None, b""
     while packed := packed or file.read(1 << 16):
@@ -169,7 +170,7 @@ def _gunzip(file: BinaryIO) -> Iterator[bytes]:
         raise EOFError
 
 
-def _unzstd(file: BinaryIO) -> Iterator[bytes]:
+def _unzstd(file: BinaryIO, _: int) -> Iterator[bytes]:
     """In small pieces, since the piece in which the data ends early is lost."""
     stream = pa.CompressedInputStream(pa.PythonFile(file), "zstd")
     try:
@@ -178,11 +179,16 @@ def _unzstd(file: BinaryIO) -> Iterator[bytes]:
         raise EOFError from error
 
 
-_PIECES: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {"none": _plain, "gzip": _gunzip, "zstd": _unzstd}
+_PIECES: dict[str, Callable[[BinaryIO, int], Iterator[bytes]]] = {
+    "none": _plain,
+    "gzip": _gunzip,
+    "zstd": _unzstd,
+}
 
 
-def _block(data: bytes, first: int, at: int) -> Block:
-    if b"\r\n" in data:
+def _block(data: bytearray, first: int, at: int) -> Block:
+    """The lines of a text, which becomes the block's own."""
+    if b"\r" in data:  # sooner found than two bytes
         data = data.replace(b"\r\n", b"\n")
     undecodable: tuple[int, ...] = ()
     if not data.isascii():
@@ -191,8 +197,8 @@ def _block(data: bytes, first: int, at: int) -> Block:
         except UnicodeDecodeError:
             lines = data.split(b"\n")
             undecodable = tuple(first + i for i, line in enumerate(lines) if not is_utf8(line))
-            data = data.decode(errors="replace").encode()
-    text = np.frombuffer(bytearray(data), np.uint8)
+            data = bytearray(data.decode(errors="replace").encode())
+    text = np.frombuffer(data, np.uint8)
     starts = np.zeros(data.count(b"\n") + 1, np.int64)
     _end_lines(text, starts)
     n_lines = len(starts) - 1
@@ -201,7 +207,7 @@ def _block(data: bytes, first: int, at: int) -> Block:
     return Block(pa.table({"n": numbers, "line": lines}), at, undecodable)
 
 
-def is_utf8(line: bytes) -> bool:
+def is_utf8(line: bytes | bytearray) -> bool:
     """Whether bytes are a text."""
     try:
         line.decode()
