@@ -11,7 +11,7 @@ from clickbandit.errors import InputError
 from clickbandit.logs import Counts, count_log, files
 from clickbandit.logs.formats import _yandex
 from clickbandit.logs.formats.yandex_relpred import YandexRelpredFormat
-from clickbandit.logs.scan import make_scan, scan_lines
+from clickbandit.logs.scan import fingerprint_lists, make_scan, scan_lines
 
 NEVER = 1 << 60
 ITEM = st.sampled_from(["a", "ab", "b", "é", "c,d"])
@@ -129,3 +129,36 @@ def test_lists_that_meet_in_the_hash_table_are_told_apart() -> None:
     assert scan_lines(np.frombuffer(text.encode(), np.uint8), np.arange(n + 1) * line, odd, layout, room)
     assert room.list.tolist() == list(map(int, items))
     assert room.sessions[:4].tolist() == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize(("room", "most"), [(_yandex._MAX_KNOWN, 6), (4, None), (0, None)])
+def test_a_list_is_taken_apart_once_where_there_is_room_to_remember_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int | None
+) -> None:
+    """Whichever of its blocks shows it, it is counted as the same list."""
+    new, missing = [], _yandex.KnownLists.missing
+    monkeypatch.setattr(_yandex, "_MAX_KNOWN", room)
+    monkeypatch.setattr(_yandex.KnownLists, "missing", lambda *given: new.append(missing(*given)) or new[-1])
+    lists = [
+        a_list("yandex-relpred", query, items) for query in "xy" for items in (["a"], ["a", "b"], ["b", "a"])
+    ]
+    path = tmp_path / "log"
+    path.write_text("\n".join(f"{n}\t{lists[n % 5 if n < 40 else 5]}" for n in range(60)), encoding="utf-8")
+    found = check_same(path, "yandex-relpred", block=100)
+    assert found.reading.sessions == 60
+    assert len(new) > 5
+    assert most is None or sum(map(len, new)) == most
+    assert most is not None or sum(map(len, new)) > 6
+
+
+def test_fingerprints_tell_lists_apart() -> None:
+    """Both hashes do, by themselves, also lists that differ by a single byte or in their order."""
+    texts = [f"x\t7\t{a}\t{b}\t" for a in range(60) for b in range(60)]
+    text = np.frombuffer("".join(texts).encode(), np.uint8)
+    ends = np.cumsum([len(one) for one in texts])
+    room = make_scan(len(texts), -1)._replace(
+        first=np.arange(len(texts)), query=np.r_[0, ends[:-1]], end=ends
+    )
+    one, other = np.zeros((2, len(texts)), np.int64)
+    fingerprint_lists(text, room, one, other)
+    assert len(set(one.tolist())) == len(set(other.tolist())) == len(texts)
