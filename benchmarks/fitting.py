@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks import Table
 
-GROUPS = {"CM DCM SDBN PBM": 60, "UBM": 90, "DBN": 180, "CCM": 180}
+GROUPS = {"CM DCM SDBN PBM": 20, "UBM": 90, "DBN": 180, "CCM": 180}
 """Models that are fitted together, and how many seconds they may take for ten million sessions on two cores."""
 ITERATIONS = 50
 
