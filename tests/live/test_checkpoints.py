@@ -14,7 +14,7 @@ from clickbandit.live.stores.sqlite import SqliteStore
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 5)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_INTERVAL", 5)
     with closing(SqliteStore(tmp_path / "clicks.db")) as store:
         store.probe()
         yield store

@@ -1,8 +1,8 @@
-"""What was committed goes from the write-ahead log into the file beside the transactions, in a thread of its own.
+"""A thread moves what was committed from the write-ahead log into the file, alongside the transactions.
 
 Left to SQLite, the commit that fills the log waits for all of it: for tens of milliseconds each second under load. The
-log starts over only where all of it is in the file when a transaction begins, so whoever commits next moves the rest,
-which is little.
+log starts over only if all of it is in the file when a transaction begins, so the next commit moves the rest, which is
+little.
 """
 
 import threading
@@ -11,8 +11,8 @@ from contextlib import suppress
 from clickbandit.live.stores.database import Database
 from clickbandit.live.values import StoreError
 
-EVERY = 128
-"""Transactions."""
+CHECKPOINT_INTERVAL = 128
+"""In transactions."""
 _ROUNDS = 2
 """In the second one goes what was committed during the first."""
 
@@ -35,12 +35,12 @@ class Checkpoints:
         _move(self._database)
 
     def committed(self, database: Database) -> None:
-        """Called by whoever commits, with what it commits with."""
+        """Called after each commit, with the connection that made it."""
         self._n_commits += 1
         if self._moved:
             self._moved = False
             _move(database)
-        elif self._n_commits >= EVERY:
+        elif self._n_commits >= CHECKPOINT_INTERVAL:
             self._n_commits = 0
             if self._thread is None:
                 self._thread = threading.Thread(
