@@ -188,9 +188,12 @@ PAIRS = [*itertools.product(LEAPING, ["CM", "PBM"]), *ENUMERATED]
 
 
 @pytest.mark.parametrize(("policy", "model"), PAIRS)
-@pytest.mark.parametrize(("items", "positions"), [(4, 2), (5, 3), (3, 3)])
+@pytest.mark.parametrize(("items", "positions"), [(4, 2), (5, 2), (5, 3), (3, 3)])
 def test_leaps_have_the_distribution_of_steps(policy, model, items, positions):
-    """Rounds that come out even, rounds with fillers, and full batches; stages end and batches split on the way."""
+    """Rounds that come out even, rounds with fillers, and full batches; stages end and batches split on the way.
+
+    With two positions rounds are drawn by halves in the CM, with one item left over and without.
+    """
     attraction = np.linspace(0.95, 0.15, items).tolist()
     users = make_model(model, attraction, positions)
     size = {"steps": 100 if policy == "toprank" else 400, "horizon": 8, "runs": 600}

@@ -157,7 +157,7 @@ class CascadeModel(ClickModel):
 
     paper = "Craswell et al. 2008"
     functions = Functions(Params, click, click_probability, examination_probability, log_likelihood, fit)
-    patterns = Patterns(pattern_law, closed_form=True, single_click=True)
+    patterns = Patterns(pattern_law, closed_form=True, first_attractive=True)
 
     def best_list(self, n_positions: int) -> list[int]:
         return self.by_attraction()[:n_positions]

@@ -100,8 +100,8 @@ class Patterns(Contract):
     pattern_law: PatternLaw
     closed_form: bool = False
     """Whether the law is quick to compute."""
-    single_click: bool = False
-    """Whether a list gets at most one click."""
+    first_attractive: bool = False
+    """Whether users click the first item that attracts them, with probability `params.attraction`, and no other."""
     independent_batches: bool = False
     """Whether what is clicked in a batch does not depend on the others."""
     independent_positions: bool = False

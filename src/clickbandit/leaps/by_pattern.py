@@ -2,7 +2,8 @@
 
 It is drawn how often each set of items was shown, and for each set how often each subset of it was clicked. Only the
 last batch can have more items than positions. Where the policy shows these in rounds, each item once before any of
-them again, it is drawn how often each way to part the items among the steps of a round occurred.
+them again, it is drawn how often each way to part the items among the steps of a round occurred; or, of users who
+click the first item that attracts them, how often each pair of items was clicked in the two steps of a round.
 """
 
 import math
@@ -15,9 +16,10 @@ from clickbandit.click_models.patterns import CHOOSE, bits, n_orders
 from clickbandit.compiling.kernel import slow_path
 from clickbandit.leaps.binomial import draw_binomial, draw_counts, draw_subsets, next_subset
 from clickbandit.leaps.buffers import Scratch
+from clickbandit.leaps.by_halves import draw_halves, is_in_halves
 
 CLOSED_FORM = True  # law
-SINGLE_CLICK = True  # law
+FIRST_ATTRACTIVE = True  # law
 INDEPENDENT_BATCHES = False  # law
 
 
@@ -33,7 +35,9 @@ def price(scratch: Scratch, in_rounds: bool) -> float:
         if left_over > 0:
             sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
         return math.ldexp(sets * n_orders(scratch.batch), n_positions)
-    if SINGLE_CLICK:
+    if FIRST_ATTRACTIVE:
+        if in_rounds and is_in_halves(positions, items):
+            return float(2 * items * items * CHOOSE[items, items % positions])
         return float(sets * (n_positions + 1))
     return math.ldexp(sets, int(positions) if INDEPENDENT_BATCHES else n_positions)
 
@@ -69,15 +73,19 @@ def draw_outcomes(
         times[shown] = 0
     if not in_rounds:
         draw_subsets(rng, everything, positions, rounds, times)
-    elif items % positions == 0:
-        draw_partitions(rng, everything, positions, rounds, scratch)
     else:
-        draw_subsets(rng, everything, items % positions, rounds, times)
-        for shown in range(1 << items):
-            if times[shown] > 0 and bits(shown) == items % positions:
-                draw_clicks(params, users, last, shown, everything ^ shown, times[shown], scratch)
-                draw_partitions(rng, everything ^ shown, positions, times[shown], scratch)
-                times[shown] = 0
+        left_over = items % positions
+        draw_subsets(rng, everything, left_over, rounds, times)
+        for rest in range(1 << items):
+            drawn = times[rest]
+            if drawn > 0 and bits(rest) == left_over:
+                times[rest] = 0
+                if left_over > 0:
+                    draw_clicks(params, users, last, rest, everything ^ rest, drawn, scratch)
+                if FIRST_ATTRACTIVE and is_in_halves(positions, items):
+                    draw_halves(params, users, everything ^ rest, drawn, scratch)
+                else:
+                    draw_partitions(rng, everything ^ rest, positions, drawn, scratch)
     for shown in range(1 << items):
         if times[shown] > 0:
             draw_clicks(params, users, last, shown, nothing, times[shown], scratch)
