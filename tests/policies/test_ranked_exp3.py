@@ -18,7 +18,7 @@ from clickbandit.simulation.run import Problem, Run
 def test_an_item_is_drawn_as_often_as_its_weight_says(weight: list[float], place: float) -> None:
     """An item's share of places between 0 and 1 is its share of the weights: they lie there one after another."""
     total = math.fsum(weight)
-    item = interpreted(ranked_exp3.draw)(np.array(weight), total, place)
+    item = interpreted(ranked_exp3.draw)(np.array(weight), len(weight), total, place)
     assert math.fsum(weight[:item]) <= place * total + 1e-12
     assert place * total < math.fsum(weight[: item + 1]) + 1e-12
 

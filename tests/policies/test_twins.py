@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clickbandit.policies.base import parse_policy, policy_names
+from clickbandit.policies.ranked_exp3 import PAPER_ITEMS, PAPER_POSITIONS
 from naive.side_by_side import MODELS, STEPS, cm, compare, n_events
 from naive.twins import TWINS
 
@@ -178,6 +179,14 @@ def test_ranked_exp3(mixing: str, model: str, positions: int, horizon: int) -> N
     twin = compare("ranked-exp3" + mixing, MODELS[model], positions, horizon=horizon, steps=steps)
     if horizon == 100:
         assert max(max(map(abs, score)) for score in twin.score) > 700
+
+
+@pytest.mark.parametrize("mixing", ["", ":mixing=true"])
+def test_ranked_exp3_at_the_papers_size(mixing: str) -> None:
+    """Which has loops of its own; of five positions alone, only learning has."""
+    for n_items in (PAPER_ITEMS, PAPER_ITEMS + 1):
+        attraction = [k / 12 for k in range(n_items)]
+        compare("ranked-exp3" + mixing, cm(attraction), PAPER_POSITIONS, horizon=STEPS, steps=STEPS // 4)
 
 
 def test_ranked_exp3_with_late_feedback() -> None:
