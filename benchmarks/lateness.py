@@ -13,7 +13,7 @@ from clickbandit import ClickModel, best_list
 from clickbandit.compiling.kernel import IntArray, interpreted
 from clickbandit.live.algorithm import LiveAlgorithm
 from clickbandit.live.records import RankRecord, SettleRecord, VoidRecord, read
-from clickbandit.live.stores.contract import POLICY, VOID
+from clickbandit.live.stores.rows import POLICY, VOID
 
 SHOW, SHOW_IN_VAIN, LEARN, GIVE_BACK = range(4)
 """A list that counts, and one that will be void; the oldest that waits is learned from, and made void."""

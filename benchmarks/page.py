@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import Table
 from benchmarks.live import CONNECTIONS, MEASURED, Load, connect, cpu_seconds, drive, server
 from clickbandit.live import Ranker
-from clickbandit.live.stores.contract import QUERY_COLUMNS
+from clickbandit.live.stores.rows import QUERY_COLUMNS
 
 QUERIES = 100_000
 VIEWERS = 10

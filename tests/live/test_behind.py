@@ -10,7 +10,8 @@ import pytest
 
 from clickbandit.live import Ranker
 from clickbandit.live.stores import behind
-from clickbandit.live.stores.contract import Changes, LogRow, NewQuery, Snapshot, checksum
+from clickbandit.live.stores.contract import Changes
+from clickbandit.live.stores.rows import LogRow, NewQuery, Snapshot, checksum
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
 

@@ -9,7 +9,8 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.live.stores import cache
-from clickbandit.live.stores.contract import SETTLED, Changes, EventRow, ImpressionRow, NewQuery
+from clickbandit.live.stores.contract import Changes
+from clickbandit.live.stores.rows import SETTLED, EventRow, ImpressionRow, NewQuery
 from clickbandit.live.stores.sqlite import SqliteStore
 from clickbandit.live.values import StoreError
 

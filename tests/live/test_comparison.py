@@ -10,7 +10,7 @@ from clickbandit.intervals import Units, watched_difference, watched_over_shares
 from clickbandit.live.comparison import certainty, freezing, is_held_out
 from clickbandit.live.history import LearnerReport
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import SURE, UNDIVIDED, QueryRow
+from clickbandit.live.stores.rows import SURE, UNDIVIDED, QueryRow
 from clickbandit.live.values import Arm, Estimate, Holdout, QuerySummary
 from live.conftest import only_sqlite
 from live.test_business import settle_order

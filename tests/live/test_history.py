@@ -7,14 +7,7 @@ import pytest
 from clickbandit.live import Event, Unknown, history, methods
 from clickbandit.live.history import LOOK_AGAIN, MAX_FRAMES, MAX_POINTS, History, LearnerReport
 from clickbandit.live.learner import Learner
-from clickbandit.live.stores.contract import (
-    DIVIDED,
-    FINISHED,
-    SILENT_AFTER,
-    STUCK_AFTER,
-    UNDIVIDED,
-    QueryRow,
-)
+from clickbandit.live.stores.rows import DIVIDED, FINISHED, SILENT_AFTER, STUCK_AFTER, UNDIVIDED, QueryRow
 from clickbandit.live.stores.sql_reader import STATE
 from clickbandit.live.values import Delays
 from clickbandit.live.views import state

@@ -8,7 +8,8 @@ from contextlib import closing
 
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
-from clickbandit.live.stores.contract import DAY, WEEK, Changes, ComparisonRow, OfferRow
+from clickbandit.live.stores.contract import Changes
+from clickbandit.live.stores.rows import DAY, WEEK, ComparisonRow, OfferRow
 from clickbandit.live.stores.sqlite import SqliteStore
 from live.serving import until
 

@@ -7,7 +7,7 @@ import pytest
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http.auth import Keys
 from clickbandit.live.http.endpoints import ENDPOINTS
-from clickbandit.live.stores.contract import SILENT_AFTER, STUCK_AFTER
+from clickbandit.live.stores.rows import SILENT_AFTER, STUCK_AFTER
 from live import fuzz
 from live.serving import serve
 

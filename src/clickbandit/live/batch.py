@@ -31,7 +31,7 @@ from clickbandit.live.requests import (
 )
 from clickbandit.live.rewards import CLICK
 from clickbandit.live.settling import Settling
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.rows import (
     FROZEN,
     HOLDOUT,
     PENDING,

@@ -10,8 +10,8 @@ from clickbandit.live.comparison import certainty, is_early
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import replay, restore
 from clickbandit.live.records import Damaged
-from clickbandit.live.stores.contract import QueryRow
 from clickbandit.live.stores.reading import Reader
+from clickbandit.live.stores.rows import QueryRow
 from clickbandit.live.values import QuerySummary, StoreError
 from clickbandit.live.views import summary
 

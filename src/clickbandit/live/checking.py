@@ -14,8 +14,8 @@ from clickbandit.live.learner import Learner
 from clickbandit.live.learners import replay, restore
 from clickbandit.live.records import Damaged
 from clickbandit.live.requests import InUse, StateRequest
-from clickbandit.live.stores.contract import Snapshot
 from clickbandit.live.stores.reading import Reader
+from clickbandit.live.stores.rows import Snapshot
 from clickbandit.live.values import StoreError
 
 _SLICE = 200

@@ -11,8 +11,8 @@ from typing import Any
 
 from clickbandit.intervals import Units, watched_mean_over_shares, watched_over_shares
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import DAY, HOLDOUT, WEEK, ComparisonRow, ImpressionRow
 from clickbandit.live.stores.reading import ArmSums, Reader
+from clickbandit.live.stores.rows import DAY, HOLDOUT, WEEK, ComparisonRow, ImpressionRow
 from clickbandit.live.values import Arm, Estimate, Freezing, Holdout, QuerySummary
 
 _MONDAY = 4 * DAY

@@ -35,7 +35,8 @@ from clickbandit.live.requests import (
     new_id,
 )
 from clickbandit.live.settings import RankerSettings
-from clickbandit.live.stores.contract import Part, QueryRow, Store
+from clickbandit.live.stores.contract import Part, Store
+from clickbandit.live.stores.rows import QueryRow
 from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000

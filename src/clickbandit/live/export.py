@@ -18,8 +18,9 @@ from clickbandit import extras
 from clickbandit.errors import InputError
 from clickbandit.live.chances import read_all_chances
 from clickbandit.live.records import bits
-from clickbandit.live.stores.contract import SOURCES, Store
+from clickbandit.live.stores.contract import Store
 from clickbandit.live.stores.reading import Decision, Reader
+from clickbandit.live.stores.rows import SOURCES
 from clickbandit.live.values import StoreError
 
 FORMAT = 1

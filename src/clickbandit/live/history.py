@@ -11,7 +11,7 @@ from typing import Any
 
 from clickbandit.live.comparison import LEAST_CERTAINTY, certainty
 from clickbandit.live.learner import Learner
-from clickbandit.live.stores.contract import DIVIDED, FINISHED, SURE, UNDIVIDED, QueryRow
+from clickbandit.live.stores.rows import DIVIDED, FINISHED, SURE, UNDIVIDED, QueryRow
 
 MAX_FRAMES = 200
 MAX_POINTS = 240

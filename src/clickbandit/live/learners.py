@@ -10,7 +10,8 @@ from clickbandit.live.learner import Learner
 from clickbandit.live.records import Damaged
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import Shared
-from clickbandit.live.stores.contract import DAY, Changes, LogRow, QueryRow, Snapshot, Store, checksum
+from clickbandit.live.stores.contract import Changes, Store
+from clickbandit.live.stores.rows import DAY, LogRow, QueryRow, Snapshot, checksum
 from clickbandit.live.values import StoreError
 
 _OVERHEAD = 8000

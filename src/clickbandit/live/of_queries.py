@@ -5,7 +5,7 @@ import json
 from clickbandit.live.learners import LearnerError
 from clickbandit.live.records import Damaged, StartRecord
 from clickbandit.live.requests import InUse, ResetRequest, StateRequest
-from clickbandit.live.stores.contract import QueryRow
+from clickbandit.live.stores.rows import QueryRow
 from clickbandit.live.switching import past, switch
 from clickbandit.live.told import Told
 from clickbandit.live.transaction import Transaction

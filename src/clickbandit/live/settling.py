@@ -11,7 +11,7 @@ from clickbandit.live.learners import LearnerError
 from clickbandit.live.of_queries import OfQueries
 from clickbandit.live.records import Damaged
 from clickbandit.live.rewards import added
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.rows import (
     OUTCOMES,
     PENDING,
     POLICY,

@@ -15,7 +15,8 @@ from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.learners import check_sound, restore
 from clickbandit.live.records import ItemsRecord, SettleRecord, StartRecord
-from clickbandit.live.stores.contract import QueryRow, Store
+from clickbandit.live.stores.contract import Store
+from clickbandit.live.stores.rows import QueryRow
 
 
 class Past(NamedTuple):

@@ -20,16 +20,14 @@ from clickbandit.live.records import Damaged, ItemsRecord, StartRecord
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import MAX_LESSONS, Taught, as_record
-from clickbandit.live.stores.contract import (
-    Changes,
+from clickbandit.live.stores.contract import Changes, Locked, Store
+from clickbandit.live.stores.rows import (
     EventRow,
     ImpressionRow,
-    Locked,
     LogRow,
     OfferRow,
     QueryRow,
     Snapshot,
-    Store,
     checksum,
 )
 from clickbandit.live.told import Told

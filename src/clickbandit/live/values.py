@@ -33,7 +33,7 @@ counted but too late to learn from; its impression is not known; or it cannot be
 Outcome = Literal["pending", "settled", "void"]
 State = Literal["exploring", "splitting", "settled", "frozen", "stuck"]
 """How far a query is: all items are still compared with each other; they are divided into groups, or some are out;
-its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.contract.STUCK_AFTER`)."""
+its list is final; it shows one list and learns nothing; or nothing can be learned (`stores.rows.STUCK_AFTER`)."""
 SortKey = Literal["query", "impressions", "clicks", "updated"]
 Include = Literal["best"]
 """What may be said of each query besides its settings and counts."""

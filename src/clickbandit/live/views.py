@@ -9,7 +9,8 @@ from typing import get_args
 from clickbandit.errors import InputError
 from clickbandit.live.history import History
 from clickbandit.live.past import Frame, ItemCount, PastImpression, Point, QueryHistory
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.reading import Delay, Listing, Reader
+from clickbandit.live.stores.rows import (
     DIVIDED,
     FINISHED,
     OUTCOMES,
@@ -20,7 +21,6 @@ from clickbandit.live.stores.contract import (
     ImpressionRow,
     QueryRow,
 )
-from clickbandit.live.stores.reading import Delay, Listing, Reader
 from clickbandit.live.values import (
     Delays,
     QueryPage,

@@ -1,8 +1,9 @@
 """What a store must keep of comparisons."""
 
 from clickbandit.intervals import Units
-from clickbandit.live.stores.contract import DAY, WEEK, Changes, ComparisonRow, Store
+from clickbandit.live.stores.contract import Changes, Store
 from clickbandit.live.stores.reading import ArmSums, Reader
+from clickbandit.live.stores.rows import DAY, WEEK, ComparisonRow
 
 
 def check_comparisons(store: Store, reader: Reader, names: tuple[str, str], ids: tuple[int, int]) -> None:

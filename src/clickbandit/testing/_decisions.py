@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clickbandit.live.stores.contract import SETTLED, Changes, ImpressionRow, OfferRow, QueryRow, Store
+from clickbandit.live.stores.contract import Changes, Store
 from clickbandit.live.stores.reading import Reader
+from clickbandit.live.stores.rows import SETTLED, ImpressionRow, OfferRow, QueryRow
 
 
 def check_decisions(store: Store, reader: Reader, row: QueryRow, settled: Sequence[ImpressionRow]) -> None:

@@ -5,7 +5,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.contract import Changes, Locked, Part, Store
+from clickbandit.live.stores.reading import Decision, Delay, Listing, Reader, Totals
+from clickbandit.live.stores.rows import (
     DIVIDED,
     FINISHED,
     OUTCOMES,
@@ -14,18 +16,13 @@ from clickbandit.live.stores.contract import (
     QUERY_COLUMNS,
     SETTLED,
     VOID,
-    Changes,
     EventRow,
     ImpressionRow,
-    Locked,
     LogRow,
     NewQuery,
-    Part,
     QueryRow,
     Snapshot,
-    Store,
 )
-from clickbandit.live.stores.reading import Decision, Delay, Listing, Reader, Totals
 from clickbandit.live.values import StoreError
 from clickbandit.testing._comparisons import check_comparisons
 from clickbandit.testing._decisions import check_decisions

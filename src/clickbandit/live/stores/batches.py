@@ -12,7 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from clickbandit.live.stores.contract import QUERY_COLUMNS, LogRow, QueryRow
+from clickbandit.live.stores.rows import QUERY_COLUMNS, LogRow, QueryRow
 
 _COUNTS = QUERY_COLUMNS[QUERY_COLUMNS.index("updated") :]
 """Whole numbers, and a reward at the end."""

@@ -11,8 +11,9 @@ from operator import attrgetter
 from zlib import crc32
 
 from clickbandit.live.stores import batches
-from clickbandit.live.stores.contract import QUERY_COLUMNS, Changes, LogRow, QueryRow, checksum
+from clickbandit.live.stores.contract import Changes
 from clickbandit.live.stores.database import Database, columns, insert
+from clickbandit.live.stores.rows import QUERY_COLUMNS, LogRow, QueryRow, checksum
 from clickbandit.live.stores.sql_reader import QUERY
 
 MAX_BATCHES = 5000

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from typing import Any
 
 from clickbandit.live.stores.behind import Behind
-from clickbandit.live.stores.contract import Changes, ImpressionRow, QueryRow
+from clickbandit.live.stores.contract import Changes
 from clickbandit.live.stores.database import Database
+from clickbandit.live.stores.rows import ImpressionRow, QueryRow
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY
 
 MAX_QUERIES = MAX_IMPRESSIONS = 2**25

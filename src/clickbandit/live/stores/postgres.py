@@ -16,18 +16,10 @@ from operator import attrgetter
 from typing import Any
 
 from clickbandit.errors import InputError
-from clickbandit.live.stores.contract import (
-    LATE,
-    PENDING,
-    Changes,
-    ImpressionRow,
-    Locked,
-    NewQuery,
-    Part,
-    QueryRow,
-)
+from clickbandit.live.stores.contract import LATE, Changes, Locked, Part
 from clickbandit.live.stores.database import Database, insert
 from clickbandit.live.stores.migrations import VERSION, steps
+from clickbandit.live.stores.rows import PENDING, ImpressionRow, NewQuery, QueryRow
 from clickbandit.live.stores.schema import tables
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader

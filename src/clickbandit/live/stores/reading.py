@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from clickbandit.intervals import Units
-from clickbandit.live.stores.contract import ImpressionRow, LogRow, QueryRow, Snapshot
+from clickbandit.live.stores.rows import ImpressionRow, LogRow, QueryRow, Snapshot
 from clickbandit.live.values import SortKey, State
 
 

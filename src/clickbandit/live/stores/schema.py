@@ -1,7 +1,7 @@
 """The tables of a store as this version makes them, in words that each database has its own for."""
 
-from clickbandit.live.stores.contract import PENDING, QUERY_COLUMNS
 from clickbandit.live.stores.migrations import VERSION, WORDS, later_tables
+from clickbandit.live.stores.rows import PENDING, QUERY_COLUMNS
 
 _TABLES = """
 create table meta (version {int} not null, probed {int}, mark {int});

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.contract import Changes, Locked
+from clickbandit.live.stores.database import Database, Insertion, columns, insert
+from clickbandit.live.stores.reading import Decision
+from clickbandit.live.stores.rows import (
     COMPARISON_KEY,
     DAY,
     IMPRESSION_COLUMNS,
@@ -17,18 +20,14 @@ from clickbandit.live.stores.contract import (
     QUERY_COLUMNS,
     SETTLED,
     WEEK,
-    Changes,
     ComparisonRow,
     EventRow,
     ImpressionRow,
-    Locked,
     LogRow,
     OfferRow,
     QueryRow,
     Snapshot,
 )
-from clickbandit.live.stores.database import Database, Insertion, columns, insert
-from clickbandit.live.stores.reading import Decision
 from clickbandit.live.stores.sql_reader import DECISION, LOG, QUERY, SNAPSHOT, SqlReader
 
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]

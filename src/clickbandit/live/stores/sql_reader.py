@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 from clickbandit.intervals import Units
-from clickbandit.live.stores.contract import (
+from clickbandit.live.stores.database import Database, columns
+from clickbandit.live.stores.reading import ArmSums, Decision, Delay, Listing, Totals
+from clickbandit.live.stores.rows import (
     DIVIDED,
     FINISHED,
     IMPRESSION_COLUMNS,
@@ -18,8 +20,6 @@ from clickbandit.live.stores.contract import (
     QueryRow,
     Snapshot,
 )
-from clickbandit.live.stores.database import Database, columns
-from clickbandit.live.stores.reading import ArmSums, Decision, Delay, Listing, Totals
 from clickbandit.live.values import State
 
 STATE = f"""case when frozen is not null then 'frozen' when progress = {FINISHED} then 'settled'

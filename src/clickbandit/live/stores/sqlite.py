@@ -12,18 +12,11 @@ from clickbandit.errors import InputError
 from clickbandit.live.stores.behind import Behind
 from clickbandit.live.stores.cache import Rows
 from clickbandit.live.stores.checkpoints import Checkpoints
-from clickbandit.live.stores.contract import (
-    QUERY_COLUMNS,
-    Changes,
-    Locked,
-    LogRow,
-    NewQuery,
-    Part,
-    QueryRow,
-)
+from clickbandit.live.stores.contract import Changes, Locked, Part
 from clickbandit.live.stores.database import insert
 from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.reading import Decision
+from clickbandit.live.stores.rows import QUERY_COLUMNS, LogRow, NewQuery, QueryRow
 from clickbandit.live.stores.schema import tables
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import QUERY, SqlReader
