@@ -125,7 +125,7 @@ def test_nothing_imports_a_private_module_of_another_package() -> None:
 
 
 def test_there_is_no_cycle_between_modules() -> None:
-    graph = grimp.build_graph("clickbandit", exclude_type_checking_imports=True)
+    graph = grimp.build_graph("clickbandit")
     left = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     while True:
         leaves = {module for module, imported in left.items() if not imported & left.keys()}
