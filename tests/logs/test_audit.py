@@ -180,16 +180,16 @@ def test_few_clicks_do_not_outrank_many() -> None:
 
 
 def test_what_all_queries_share_moves_the_items_along(world: Any) -> None:
-    """Where users look more, items attract less: of the product, which clicks tell, draws are surer than of both."""
+    """Where users look more, items attract less: the mean correlation is about -.055 here, and would be 0 with a standard
+    error of .005 if items were drawn by themselves. Single items are too noisy to say."""
     counts, _ = world
     known = fit_posterior(counts, "PBM")
     deviations = known.shared_draws(2000, np.random.default_rng(0))
     rows = np.flatnonzero(counts.impressions > 300)[:20]
     drawn = known.draws(rows, deviations, np.random.default_rng(1))["attraction"]
-    examination = np.array([law.examination[3] for law in known.laws(deviations)])
-    apart = np.log(drawn).var(axis=0) + np.log(examination).var()
-    together = np.log(drawn * examination[:, None]).var(axis=0)
-    assert np.all(together < apart)
+    examination = np.log([law.examination[3] for law in known.laws(deviations)])
+    correlations = [np.corrcoef(item, examination)[0, 1] for item in np.log(drawn).T]
+    assert np.mean(correlations) < -0.03
 
 
 def test_the_model_is_the_one_that_foretells_best(world: Any) -> None:
