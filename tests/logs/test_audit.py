@@ -180,8 +180,8 @@ def test_few_clicks_do_not_outrank_many() -> None:
 
 
 def test_what_all_queries_share_moves_the_items_along(world: Any) -> None:
-    """Where users look more, items attract less: the mean correlation is about -.055 here. It would be 0, with a standard
-    error of .005, if items were drawn by themselves. Single items are too noisy to say."""
+    """Where users look more, items attract less: the mean correlation is about -.055. It would be 0 if items were drawn
+    by themselves, with a standard error of .005. Single items are too noisy to say."""
     counts, _ = world
     known = fit_posterior(counts, "PBM")
     deviations = known.shared_draws(2000, np.random.default_rng(0))
