@@ -21,6 +21,8 @@ from live import postgres
 from live.serving import Served, serve
 
 MEMORY = "/dev/shm"
+USUAL = {"policy": "random", "positions": 3, "patience": "1m"}
+"""Of rankers. On a busy machine a store may take seconds, and only tests of outages want the given order then."""
 
 
 class Clock:
@@ -140,7 +142,7 @@ def open_ranker(url: str, clock: Clock) -> Iterator[Callable[..., Ranker]]:
     opened: list[Ranker] = []
 
     def open_(**settings: Any) -> Ranker:
-        ranker = Ranker(url, **{"policy": "random", "positions": 3, "clock": clock, **settings})
+        ranker = Ranker(url, **{**USUAL, "clock": clock, **settings})
         opened.append(ranker)
         return ranker
 
@@ -155,7 +157,7 @@ def open_service(folder: Path, clock: Clock) -> Iterator[Callable[..., Served]]:
     with contextlib.ExitStack() as stack:
 
         def open_(ranker: dict[str, Any] | None = None, **settings: Any) -> Served:
-            given = {"policy": "random", "positions": 3, "clock": clock, **(ranker or {})}
+            given = {**USUAL, "clock": clock, **(ranker or {})}
             store = given.pop("store", f"sqlite:///{folder}/clicks.db")
             return stack.enter_context(serve(AsyncRanker(store, **given), **settings))
 
@@ -171,5 +173,5 @@ def service(open_service: Callable[..., Served]) -> Served:
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service for tests that leave nothing behind."""
     url = f"sqlite:///{tmp_path_factory.mktemp('standing')}/clicks.db"
-    with serve(AsyncRanker(url, policy="random", positions=3)) as served:
+    with serve(AsyncRanker(url, **USUAL)) as served:
         yield served
