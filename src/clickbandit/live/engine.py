@@ -251,7 +251,8 @@ class Engine:
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
-            if now >= self._look_at:
+            visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
+            if visible or now >= self._look_at:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
             batch = Batch(store, locked, self._settings, self.learners, now)
@@ -263,14 +264,14 @@ class Engine:
             results = [self._execute(batch, request) for request in requests]
             self._fresh = {impression.id for impression in batch.new}
             changes = batch.changes()
-            changes.visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
-            if changes or (self.hidden and changes.visible):
+            changes.visible = visible
+            if changes or (self.hidden and visible):
                 store.save(changes)
                 if self._fresh.intersection(self._given_up):  # else void in the next transaction alone
                     raise StoreError("lists were made without the store meanwhile", retry=True)
                 committing = True
                 store.commit()
-                self.hidden = not changes.visible
+                self.hidden = not visible
                 self.learners.stored(changes)
             elif any(row.number == 0 for row in touched):  # made here, and another may get its id
                 self._undo(touched)
@@ -283,7 +284,7 @@ class Engine:
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
-        self.learners.used(touched if changes.visible else changes.queries)
+        self.learners.used(touched if visible else changes.queries)
         self.counts.committed(len(requests))
         return results
 
