@@ -45,7 +45,9 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
-_LOOK_PAUSE = 50  # milliseconds between two looks at what is due: together it costs less, and no click counts longer
+_LOOK_PAUSE = (
+    50  # milliseconds between two looks at what is due: together it costs less, and no click counts longer
+)
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
