@@ -29,6 +29,27 @@ def test_an_impression_settles_when_its_window_is_over(open_ranker, clock):
     assert ranker.query("shoes").summary.learned == 1
 
 
+def test_lists_and_clicks_settle_what_is_due_every_50_ms(open_ranker, sql, clock, monkeypatch):
+    """Whoever asks for anything else finds it settled at once."""
+    monkeypatch.setattr(engine, "_IDLE", 60)
+
+    def outcomes_at(milliseconds):
+        clock.now = start + milliseconds / 1000
+        shown = ranker.rank("others", ITEMS)
+        outcomes = [outcome for (outcome,) in sql("select outcome from impressions order by number limit 3")]
+        return shown, outcomes
+
+    start, ranker = clock.now, open_ranker()
+    lists = [outcomes_at(milliseconds)[0] for milliseconds in (0, 20, 60)]
+    due = WINDOW * 1000
+    assert outcomes_at(due)[1] == [1, 0, 0]
+    assert outcomes_at(due + 49)[1] == [1, 0, 0]
+    assert ranker.click(lists[1].id, lists[1].items[0]).verdict == "late"
+    assert outcomes_at(due + 50)[1] == [1, 1, 0]
+    assert outcomes_at(due + 60)[1] == [1, 1, 0]
+    assert ranker.query("others").summary.settled == 3
+
+
 def test_what_is_due_settles_without_anyone_asking(url, sql):
     with Ranker(url, policy="random", window=0.1) as ranker:
         shown = ranker.rank("shoes", ITEMS)

@@ -45,6 +45,9 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
+_LOOK_PAUSE = (
+    50  # milliseconds between two looks at what is due: together it costs less, and no click counts longer
+)
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
@@ -83,7 +86,7 @@ class Engine:
         self._asked = threading.Event()
         """Whether there may be something in it, or it is time to close."""
         self._gathering = Gathering(self._queue)
-        self._more_due = False
+        self._more_due, self._look_at = False, 0
         self._full = False
         """Whether there were as many queries as there may be."""
         self._load_policies = load_policies
@@ -196,10 +199,10 @@ class Engine:
 
     def _take(self, wait: float) -> list[Operation]:
         """What waits, but not too much of it."""
-        if not self._queue:
-            self._asked.wait(wait)
         if not self._closing:
             self._gathering.wait()
+        if not self._queue:
+            self._asked.wait(wait)
         self._asked.clear()
         operations: list[Operation] = []
         events = 0
@@ -250,7 +253,10 @@ class Engine:
             new = new_queries(requests, self._of_new_queries, now)
             locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
             touched = locked.queries.values()
-            due = due or store.take_due(now, _MAX_DUE, self.part, locked)
+            visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
+            if visible or now >= self._look_at:
+                due = due or store.take_due(now, _MAX_DUE, self.part, locked)
+                self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
             batch = Batch(store, locked, self._settings, self.learners, now)
             batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
@@ -260,14 +266,14 @@ class Engine:
             results = [self._execute(batch, request) for request in requests]
             self._fresh = {impression.id for impression in batch.new}
             changes = batch.changes()
-            changes.visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
-            if changes or (self.hidden and changes.visible):
+            changes.visible = visible
+            if changes or (self.hidden and visible):
                 store.save(changes)
                 if self._fresh.intersection(self._given_up):  # else void in the next transaction alone
                     raise StoreError("lists were made without the store meanwhile", retry=True)
                 committing = True
                 store.commit()
-                self.hidden = not changes.visible
+                self.hidden = not visible
                 self.learners.stored(changes)
             elif any(row.number == 0 for row in touched):  # made here, and another may get its id
                 self._undo(touched)
@@ -280,7 +286,7 @@ class Engine:
             raise
         self._disowned = self._fresh.intersection(self._given_up)
         self._more_due = len(due) == _MAX_DUE
-        self.learners.used(touched if changes.visible else changes.queries)
+        self.learners.used(touched if visible else changes.queries)
         self.counts.committed(len(requests))
         return results
 

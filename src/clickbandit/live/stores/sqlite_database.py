@@ -89,6 +89,7 @@ def _for_keys(what: str, table: str, column: str, n: int) -> str:
 
 @lru_cache(256)
 def _for_rows(statement: str, n: int) -> str:
-    """A statement that inserts one row, for n of them."""
-    head, values, row = statement.rpartition(" values ")
+    """A statement that inserts one row, for n of them. Where it fails it ends the transaction: to undo it alone SQLite
+    would copy every page that it changes, into a temporary file if there are many."""
+    head, values, row = statement.replace("insert", "insert or rollback", 1).rpartition(" values ")
     return f"{head}{values}{', '.join([row] * n)}"
