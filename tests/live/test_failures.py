@@ -68,9 +68,8 @@ def drive(ranker, n=5):
 def test_a_list_in_the_given_order_when_the_store_fails(ranker, store, clock, method):
     drive(ranker)
     expected = ranker.query("shoes")
-    clock.now += 1  # so that what is due is looked for again
     ranker._core._engine.learners.clear()  # so that snapshot and log are read
-    store.failing[method] = "before"
+    clock.now, store.failing[method] = clock.now + 1, "before"  # when what is due is looked for again
     shown = ranker.rank("shoes", ITEMS, id="x")
     assert (shown.source, shown.items, shown.propensities) == ("fallback", ("A", "B", "C"), (1.0,) * 3)
     shown = ranker.rank("shoes", ITEMS, pinned={"F": 2}, excluded=["A"])

@@ -53,10 +53,6 @@ def test_it_waits_on_while_others_come(clock):
     assert len(clock.queue) == 10
 
 
-def test_it_waits_no_longer_when_nobody_came(clock):
-    assert waited(clock, 0, 0, 1, 1) == 2
-
-
 def test_it_waits_no_longer_when_nobody_comes(clock):
     assert waited(clock, 1, 1, 0, 9) == 3
 

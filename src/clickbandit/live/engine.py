@@ -45,9 +45,7 @@ _MAX_OPERATIONS = 256
 _MAX_EVENTS = 2000
 """In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
-_LOOK_PAUSE = (
-    50  # milliseconds between two looks at what is due: together it costs less, and no click counts longer
-)
+_LOOK_PAUSE = 50  # milliseconds between two looks at what is due: settled together it costs less
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
 _PRUNE_ROWS = 1000
 _PRUNE_PAUSE = 1.0
@@ -199,10 +197,10 @@ class Engine:
 
     def _take(self, wait: float) -> list[Operation]:
         """What waits, but not too much of it."""
-        if not self._closing:
-            self._gathering.wait()
         if not self._queue:
             self._asked.wait(wait)
+        if not self._closing:
+            self._gathering.wait()
         self._asked.clear()
         operations: list[Operation] = []
         events = 0

@@ -26,7 +26,7 @@ class Gathering:
         """Until they are there, or no more come, or it takes too long."""
         if not self._expected:
             return
-        before, until = 0, self._since + _MIN_WAIT
+        before, until = -1, self._since + _MIN_WAIT
         while (left := until - time.monotonic()) > 0:
             time.sleep(left)
             n = len(self._queue)
