@@ -41,8 +41,8 @@ def cells_of(start: IntArray, pair: IntArray, lists: IntArray, clicks: Any, sess
 
 
 def _room(n_cells: int) -> Cells:
-    places = (np.zeros(n_cells, np.int32) for _ in range(3))
-    return Cells(*places, *(np.zeros(n_cells) for _ in range(4)))
+    columns: list[Any] = [np.zeros(n_cells, kind) for kind in [np.int32] * 3 + [np.float64] * 4]
+    return Cells(*columns)
 
 
 @entry_point
