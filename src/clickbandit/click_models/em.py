@@ -254,7 +254,9 @@ def examination(cells: Cells, slot: IntArray, sizes: Sequence[int]) -> Step:
     def step(values: Values, num: Values, den: Values) -> float:
         for known, total in zip(shown, den, strict=True):
             total += known
-        of_clicks = sum(float(times @ np.log(value)) for times, value in zip(clicked, values, strict=True))
+        of_clicks = sum(
+            float((times * np.log(value)).sum()) for times, value in zip(clicked, values, strict=True)
+        )
         return of_clicks + _examination_step(values, num, cells.pair, slot, cells.clicked, n_missed)
 
     return step

@@ -62,7 +62,7 @@ class Counts:
                 SELECT list, (place - 1)::INTEGER AS position, pair
                 FROM (SELECT list, query, unnest(items) AS item, generate_subscripts(items, 1) AS place
                       FROM lists)
-                JOIN pairs USING (query, item) ORDER BY list, position;
+                JOIN pairs USING (query, item);
         """)
 
     # --- what there is ---
@@ -86,8 +86,8 @@ class Counts:
         """How many lists showed an item twice."""
         return int(
             self._database.value("""
-                SELECT coalesce(sum(sessions), 0) FROM patterns JOIN lists USING (list)
-                WHERE len(items) <> len(list_distinct(items))
+                SELECT coalesce(sum(sessions), 0) FROM patterns
+                SEMI JOIN (SELECT list FROM lists WHERE len(items) <> list_unique(items)) USING (list)
             """)
         )
 

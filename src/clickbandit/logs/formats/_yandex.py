@@ -321,8 +321,7 @@ class Scanner(LineReader):
         self._store(self._seen.patterns())
         self.database.run("""
             CREATE OR REPLACE TEMP TABLE found AS
-                SELECT list, clicks, sum(sessions)::BIGINT AS sessions
-                FROM scanned JOIN scanned_lists USING (number) GROUP BY ALL;
+                SELECT list, clicks, sessions FROM scanned JOIN scanned_lists USING (number);
             INSERT INTO seen_lists SELECT list, query, items FROM scanned_lists;
             DROP TABLE shown; DROP TABLE unplaced; DROP TABLE scanned; DROP TABLE scanned_lists
         """)
