@@ -227,7 +227,7 @@ class Lines(NamedTuple):
 
     @staticmethod
     def of(block: files.Block) -> "Lines":
-        lines = block.lines["line"].combine_chunks()
+        lines = block.lines["line"].chunk(0)
         _, offsets, text = lines.buffers()
         starts = np.frombuffer(offsets, np.int64)[: len(lines) + 1]
         first = block.lines["n"][0].as_py() if len(lines) else 0
