@@ -8,7 +8,7 @@ from clickbandit.click_models.fitting import Cells
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point, kernel
 
 
-class Shown(NamedTuple):
+class Showings(NamedTuple):
     """Where each pair was shown, and how these lists were clicked."""
 
     first: IntArray
@@ -26,7 +26,7 @@ def cells_of(start: IntArray, pair: IntArray, lists: IntArray, clicks: Any, sess
     sizes = np.diff(start)
     longest = int(sizes.max(initial=0))
     order = np.argsort(pair, kind="stable")
-    shown = Shown(
+    shown = Showings(
         np.searchsorted(pair[order], np.arange(pair.max(initial=-1) + 2)),
         np.repeat(np.arange(len(sizes)), sizes)[order],
         (np.arange(len(pair)) - np.repeat(start[:-1], sizes))[order],
@@ -46,7 +46,7 @@ def _room(n_cells: int) -> Cells:
 
 
 @entry_point
-def count_cells(shown: Shown, counted: FloatArray, cells: Cells) -> int:
+def count_cells(shown: Showings, counted: FloatArray, cells: Cells) -> int:
     """Note as many cells as there is room for; how many there are. `counted` are zeros, and are again."""
     n = 0
     for pair in range(len(shown.first) - 1):

@@ -17,7 +17,7 @@ KEY, OTHER_KEY, VALUE = range(3)
 """What is in a slot; a value of 0 marks an empty one."""
 
 
-class Patterns(NamedTuple):
+class PatternCounts(NamedTuple):
     """How lists were clicked: by list and by clicks, how often."""
 
     list: IntArray
@@ -36,7 +36,7 @@ class Seen:
         self._lists, self._patterns = _table(0), _table(0)
         self._n = np.zeros(2, np.int64)
 
-    def make_room(self, n_shown: int) -> Patterns | None:
+    def make_room(self, n_shown: int) -> PatternCounts | None:
         """Before so many lists are counted: what was counted before, if that has to be forgotten for it."""
         forgotten = None
         if 2 * (int(self._n.max()) + n_shown) > MAX_SLOTS and self._n.any():
@@ -53,10 +53,10 @@ class Seen:
         count_shown(scan, self._lists, self._patterns, self._n, first)
         return first[: self._n[0] - before], self._n_forgotten + before
 
-    def patterns(self) -> Patterns:
+    def patterns(self) -> PatternCounts:
         """All that is remembered."""
         used = self._patterns[self._patterns[:, VALUE] > 0]
-        return Patterns(
+        return PatternCounts(
             used[:, KEY] + self._n_forgotten, used[:, OTHER_KEY].astype(np.uint64), used[:, VALUE]
         )
 

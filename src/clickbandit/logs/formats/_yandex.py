@@ -30,7 +30,7 @@ from clickbandit.logs.scan import (
     make_scan,
     scan_lines,
 )
-from clickbandit.logs.seen import Patterns, Seen
+from clickbandit.logs.seen import PatternCounts, Seen
 from clickbandit.logs.tally import LogDatabase, Tally
 
 TAB = "chr(9)"
@@ -274,7 +274,7 @@ class Scanned(NamedTuple):
     """Lines that show lists that are new, which are numbered one by one."""
     first: int
     """The number of the first of these."""
-    forgotten: Patterns | None
+    forgotten: PatternCounts | None
     """What was counted before, if it is to be kept elsewhere."""
 
 
@@ -355,7 +355,7 @@ class Scanner(LineReader):
         if len(scanned.new):
             self._take_lists_apart(lines, scanned.new, scanned.first)
 
-    def _store(self, patterns: Patterns) -> None:
+    def _store(self, patterns: PatternCounts) -> None:
         """Keep how often each list was clicked in which way."""
         self.database.run("INSERT INTO scanned FROM patterns", patterns=pa.table(patterns._asdict()))
 
