@@ -55,7 +55,7 @@ def test_many_rounds_have_the_clicks_of_single_ones(above: int) -> None:
     found: dict[tuple[int, ...], int] = defaultdict(int)
     n = 6000
     for _ in range(n):
-        draw(model.params, rng, rng, 1, 2, True, scratch)
+        draw(model.params, rng, rng, 1, 2, scratch)
         found[tuple(scratch.clicked.tolist())] += 1
         assert scratch.totals[1] == scratch.clicked.sum()
         assert scratch.observed.tolist() == [*[2] * above, *[1] * 4]

@@ -1,5 +1,6 @@
 """Scanning a Yandex log in one pass counts what SQL counts, and leaves to SQL what it does not understand."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from clickbandit.compiling.kernel import callable_kernel, interpreted
 from clickbandit.errors import InputError
-from clickbandit.logs import Counts, count_log, files
+from clickbandit.logs import Counts, count_log, files, seen
 from clickbandit.logs.formats import _yandex
-from clickbandit.logs.formats.yandex_relpred import YandexRelpredFormat
-from clickbandit.logs.scan import fingerprint_lists, make_scan, scan_lines
+from clickbandit.logs.scan import N_SHOWN, hashes_of, make_scan
 
 NEVER = 1 << 60
 ITEM = st.sampled_from(["a", "ab", "b", "é", "c,d"])
@@ -120,25 +121,14 @@ def test_strict_stops_at_the_first_malformed_line(tmp_path: Path, monkeypatch: p
         count_log(path, "yandex-relpred", strict=True)
 
 
-def test_lists_that_meet_in_the_hash_table_are_told_apart() -> None:
-    items = [f"{i:02}" for i in [*range(60), 0, 1, 2]]
-    text = "".join(f"{session + 10}\t0\tQ\tx\t7\t{item}\t" for session, item in enumerate(items))
-    n, line = len(items), len(text) // len(items)
-    room = make_scan(n, -1)._replace(slots=np.zeros(64, np.int64))
-    layout, odd = YandexRelpredFormat.layout, np.zeros(n, np.bool_)
-    assert scan_lines(np.frombuffer(text.encode(), np.uint8), np.arange(n + 1) * line, odd, layout, room)
-    assert room.list.tolist() == list(map(int, items))
-    assert room.sessions[:4].tolist() == [2, 2, 2, 1]
-
-
-@pytest.mark.parametrize(("room", "most"), [(_yandex._MAX_KNOWN, 6), (4, None), (0, None)])
+@pytest.mark.parametrize("room", [seen.MAX_SLOTS, 8, 0])
 def test_a_list_is_taken_apart_once_where_there_is_room_to_remember_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, most: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     """Whichever of its blocks shows it, it is counted as the same list."""
-    new, missing = [], _yandex.KnownLists.missing
-    monkeypatch.setattr(_yandex, "_MAX_KNOWN", room)
-    monkeypatch.setattr(_yandex.KnownLists, "missing", lambda *given: new.append(missing(*given)) or new[-1])
+    new, count = [], seen.Seen.count
+    monkeypatch.setattr(seen, "MAX_SLOTS", room)
+    monkeypatch.setattr(seen.Seen, "count", lambda *given: new.append(count(*given)) or new[-1])
     lists = [
         a_list("yandex-relpred", query, items) for query in "xy" for items in (["a"], ["a", "b"], ["b", "a"])
     ]
@@ -147,18 +137,49 @@ def test_a_list_is_taken_apart_once_where_there_is_room_to_remember_it(
     found = check_same(path, "yandex-relpred", block=100)
     assert found.reading.sessions == 60
     assert len(new) > 5
-    assert most is None or sum(map(len, new)) == most
-    assert most is not None or sum(map(len, new)) > 6
+    n_new = sum(len(first) for first, _ in new)
+    assert n_new == 6 if room > 8 else n_new > 6
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=60), st.integers(1, 20))
+@settings(max_examples=30)
+def test_lists_are_counted_by_their_clicks(shown: list[tuple[int, int]], block: int) -> None:
+    """Also where tables are so small that keys meet in them, and grow in between."""
+    log = [(one % 3, one, clicks << 62) for one, clicks in shown]
+    counted, numbers = seen.Seen(), {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen, "_MIN_SLOTS", 1)
+        counted = seen.Seen()
+        for start in range(0, len(log), block):
+            part = log[start : start + block]
+            scan = make_scan(len(part), -1)
+            scan.totals[N_SHOWN] = len(part)
+            for of_field, values in zip(
+                (scan.one, scan.other, scan.clicks), zip(*part, strict=True), strict=True
+            ):
+                of_field[:] = values
+            assert counted.make_room(len(part)) is None
+            first, number = counted.count(scan)
+            numbers |= {number + i: part[place][:2] for i, place in enumerate(first)}
+    assert sorted(numbers) == list(range(len(set(numbers.values()))))
+    found = counted.patterns()
+    by_list = {
+        (*numbers[number], clicks): sessions
+        for number, clicks, sessions in zip(*(column.tolist() for column in found), strict=True)
+    }
+    assert by_list == Counter(log)
 
 
 def test_fingerprints_tell_lists_apart() -> None:
-    """Both hashes do, by themselves, also lists that differ by a single byte or in their order."""
-    texts = [f"x\t7\t{a}\t{b}\t" for a in range(60) for b in range(60)]
+    """Both hashes do, by themselves, also lists that differ by a single byte, in their order or by what is nothing."""
+    texts = [f"x\t7\t{a}\t{b}\t" for a in range(60) for b in range(60)] + ["\0" * n for n in range(9)]
     text = np.frombuffer("".join(texts).encode(), np.uint8)
-    ends = np.cumsum([len(one) for one in texts])
-    room = make_scan(len(texts), -1)._replace(
-        first=np.arange(len(texts)), query=np.r_[0, ends[:-1]], end=ends
-    )
-    one, other = np.zeros((2, len(texts)), np.int64)
-    fingerprint_lists(text, room, one, other)
-    assert len(set(one.tolist())) == len(set(other.tolist())) == len(texts)
+    ends = np.cumsum([len(one) for one in texts]).tolist()
+    hashes = [
+        callable_kernel(hashes_of)(text, end - len(one), end) for one, end in zip(texts, ends, strict=True)
+    ]
+    assert hashes[-40:] == [
+        interpreted(hashes_of)(text, end - len(one), end)
+        for one, end in zip(texts[-40:], ends[-40:], strict=True)
+    ]
+    assert [len(set(one)) for one in zip(*hashes, strict=True)] == [len(texts)] * 2

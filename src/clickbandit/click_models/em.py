@@ -3,7 +3,7 @@ finds."""
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from clickbandit.click_models.fitting import (
     ParameterEstimate,
     penalty,
     smoothed,
+    sums,
 )
 from clickbandit.compiling.kernel import FloatArray, IntArray, entry_point
 
@@ -242,26 +243,30 @@ def _matrix(rows: int, columns: int) -> Iterator[FloatArray]:
 # --- models in which a position is examined whatever stands there (PBM, UBM) --------------------------------
 
 
-def examination(cells: Cells, slot: IntArray) -> Step:
-    """The EM step for attraction by pair and examination by `slot`, one for each row of cells."""
+def examination(cells: Cells, slot: IntArray, sizes: Sequence[int]) -> Step:
+    """The EM step for attraction by pair and examination by `slot`, one for each row of cells; how many there are."""
     n_missed = cells.shown - cells.clicked
+    indices = tuple(zip((cells.pair, slot), sizes, strict=True))
+    shown, clicked = (
+        [sums(index, times, size) for index, size in indices] for times in (cells.shown, cells.clicked)
+    )
 
     def step(values: Values, num: Values, den: Values) -> float:
-        return _examination_step(values, num, den, cells.pair, slot, cells.clicked, n_missed)
+        for known, total in zip(shown, den, strict=True):
+            total += known
+        of_clicks = sum(
+            float((times * np.log(value)).sum()) for times, value in zip(clicked, values, strict=True)
+        )
+        return of_clicks + _examination_step(values, num, cells.pair, slot, cells.clicked, n_missed)
 
     return step
 
 
 @entry_point
 def _examination_step(
-    values: Values,
-    num: Values,
-    den: Values,
-    pair: IntArray,
-    slot: IntArray,
-    clicked: FloatArray,
-    missed: FloatArray,
+    values: Values, num: Values, pair: IntArray, slot: IntArray, clicked: FloatArray, missed: FloatArray
 ) -> float:
+    """Add what is expected; the log-likelihood of what was not clicked."""
     total = 0.0
     for i in range(len(pair)):
         a, e = values[0][pair[i]], values[1][slot[i]]
@@ -269,10 +274,6 @@ def _examination_step(
         share = missed[i] / unclicked
         num[0][pair[i]] += clicked[i] + share * (1 - e) * a
         num[1][slot[i]] += clicked[i] + share * (1 - a) * e
-        den[0][pair[i]] += clicked[i] + missed[i]
-        den[1][slot[i]] += clicked[i] + missed[i]
-        if clicked[i] > 0:
-            total += clicked[i] * math.log(a * e)
         if missed[i] > 0:
             total += missed[i] * math.log(unclicked)
     return total

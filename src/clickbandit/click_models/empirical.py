@@ -34,7 +34,7 @@ def fit_examination(
     cells: Cells, slot: IntArray, sizes: Mapping[str, int], counts: GroupedCounts, options: FitOptions
 ) -> ParameterEstimate:
     """EM for attraction by pair and examination by slot, with the prior that is given or with an estimated one."""
-    step = examination(cells, slot)
+    step = examination(cells, slot, list(sizes.values()))
     if options.empirical is False:
         return maximise(sizes, step, counts, options, separate=True)
     # without a prior the likelihood has a long ridge, which EM climbs slowly

@@ -18,15 +18,16 @@ from clickbandit.leaps.buffers import Scratch
 from clickbandit.leaps.by_pattern import draw_clicks  # outcomes
 from clickbandit.leaps.by_round import draw_rounds, fits_round
 
+IN_ROUNDS = True  # policy
 MIN_DRAWN_BY_ITEM = 4
 """In a batch of at least this many items there are more sets of clicked items than draws are needed here."""
 
 
 @slow_path
-def price(scratch: Scratch, in_rounds: bool) -> float:
+def price(scratch: Scratch) -> float:
     """About how many single steps take as long as a leap."""
     positions, items = len(scratch.batch) - scratch.batch[-1], scratch.size[-1]
-    sets = CHOOSE[items, items % positions] if in_rounds else 1.0
+    sets = CHOOSE[items, items % positions] if IN_ROUNDS else 1.0
     return float(len(scratch.batch) * len(scratch.batch) + sets * 0.5 * items * items)
 
 
@@ -37,7 +38,6 @@ def draw_outcomes(
     users: np.random.Generator,
     rounds: int,
     round_length: int,
-    in_rounds: bool,
     scratch: Scratch,
 ) -> None:
     """Draw what happens in that many rounds: how often each item is observed and clicked, and all clicks."""
@@ -61,8 +61,8 @@ def draw_outcomes(
     if 1 < size == stop - last and size < MIN_DRAWN_BY_ITEM:
         draw_clicks(params, users, last, everything, nothing, rounds, scratch)
         return
-    if not in_rounds or left_over == 0:
-        places = (last, stop, filled if in_rounds else 1)
+    if not IN_ROUNDS or left_over == 0:
+        places = (last, stop, filled if IN_ROUNDS else 1)
         draw_batch(params, rng, users, members, places, rounds, scratch)
         return
     if fits_round(scratch):

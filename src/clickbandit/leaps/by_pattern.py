@@ -21,22 +21,23 @@ from clickbandit.leaps.by_halves import draw_halves, is_in_halves
 CLOSED_FORM = True  # law
 FIRST_ATTRACTIVE = True  # law
 INDEPENDENT_BATCHES = False  # law
+IN_ROUNDS = True  # policy
 
 
 @slow_path
-def price(scratch: Scratch, in_rounds: bool) -> float:
+def price(scratch: Scratch) -> float:
     """About how many single steps take as long as a leap: each set that may be shown has a law of its own."""
     n_positions = len(scratch.batch)
     positions = n_positions - scratch.batch[-1]
     items = scratch.size[-1]
     sets = CHOOSE[items, positions]
     if not CLOSED_FORM:
-        left_over = items % positions if in_rounds else 0
+        left_over = items % positions if IN_ROUNDS else 0
         if left_over > 0:
             sets += CHOOSE[items, left_over] * CHOOSE[items - left_over, positions - left_over]
         return math.ldexp(sets * n_orders(scratch.batch), n_positions)
     if FIRST_ATTRACTIVE:
-        if in_rounds and is_in_halves(positions, items):
+        if IN_ROUNDS and is_in_halves(positions, items):
             return float(2 * items * items * CHOOSE[items, items % positions])
         return float(sets * (n_positions + 1))
     return math.ldexp(sets, int(positions) if INDEPENDENT_BATCHES else n_positions)
@@ -52,7 +53,6 @@ def draw_outcomes(
     users: np.random.Generator,
     rounds: int,
     round_length: int,
-    in_rounds: bool,
     scratch: Scratch,
 ) -> None:
     """Draw what happens in that many rounds: how often each item is observed and clicked, and all clicks."""
@@ -71,7 +71,7 @@ def draw_outcomes(
                 draw_clicks(params, users, first, nothing, nothing, rounds * round_length, scratch)
     for shown in range(1 << items):
         times[shown] = 0
-    if not in_rounds:
+    if not IN_ROUNDS:
         draw_subsets(rng, everything, positions, rounds, times)
     else:
         left_over = items % positions

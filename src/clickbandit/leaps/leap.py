@@ -63,14 +63,12 @@ def leap_over(scene: Scene, step: int, steps: int, always: bool, scratch: Scratc
         round_length = steps_of_round(scratch)
         length = most // round_length * round_length
         worth = max(length, MAX_WORK) if always else length
-        if length > 0 and fits(scratch) and price(scratch, IN_ROUNDS) <= worth:
+        if length > 0 and fits(scratch) and price(scratch) <= worth:
             for k in range(scratch.batch[-1]):
                 scratch.shown[k] = member(state, scratch.batch[k], k - scratch.batch[k])
             for i in range(scratch.size[-1]):
                 scratch.members[i] = member(state, scratch.batch[-1], i)
-            draw_outcomes(
-                scene.params, scene.rng, scene.users, length // round_length, round_length, IN_ROUNDS, scratch
-            )
+            draw_outcomes(scene.params, scene.rng, scene.users, length // round_length, round_length, scratch)
             absorb(state, scratch.observed, scratch.clicked, scratch.together)
             test(state, len(scratch.batch))
             more_regret, more_clicks = best_reward * length - scratch.totals[0], int(scratch.totals[1])

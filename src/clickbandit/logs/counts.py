@@ -13,6 +13,7 @@ from clickbandit.click_models.fitting import Cells, Endings, sums
 from clickbandit.compiling.kernel import FloatArray, IntArray
 from clickbandit.errors import InputError
 from clickbandit.extras import pa
+from clickbandit.logs.cells import cells_of
 from clickbandit.logs.reading import Reading
 from clickbandit.logs.saved import read_saved, write_saved
 from clickbandit.logs.tally import SESSIONS_BY_QUERY, Kind, LogDatabase, Tally
@@ -61,7 +62,7 @@ class Counts:
                 SELECT list, (place - 1)::INTEGER AS position, pair
                 FROM (SELECT list, query, unnest(items) AS item, generate_subscripts(items, 1) AS place
                       FROM lists)
-                JOIN pairs USING (query, item) ORDER BY list, position;
+                JOIN pairs USING (query, item);
         """)
 
     # --- what there is ---
@@ -85,8 +86,8 @@ class Counts:
         """How many lists showed an item twice."""
         return int(
             self._database.value("""
-                SELECT coalesce(sum(sessions), 0) FROM patterns JOIN lists USING (list)
-                WHERE len(items) <> len(list_distinct(items))
+                SELECT coalesce(sum(sessions), 0) FROM patterns
+                SEMI JOIN (SELECT list FROM lists WHERE len(items) <> list_unique(items)) USING (list)
             """)
         )
 
@@ -128,19 +129,7 @@ class Counts:
     @cached_property
     def cells(self) -> Cells:
         """Counts by item, position and last click above."""
-        columns = self._database.arrays("""
-            SELECT pair, position, previous, sum(sessions)::DOUBLE AS shown,
-                   sum(CASE WHEN rest & 1 = 1 THEN sessions ELSE 0 END)::DOUBLE AS clicked,
-                   sum(CASE WHEN rest <> 0 OR above = 0 THEN sessions ELSE 0 END)::DOUBLE AS until_last,
-                   sum(CASE WHEN rest = 1 THEN sessions ELSE 0 END)::DOUBLE AS last
-            FROM (SELECT pair, position, sessions, rest, above,
-                         CASE WHEN above = 0 THEN position ELSE top_bit(above) END AS previous
-                  FROM (SELECT pair, position, sessions, clicks >> position AS rest,
-                               clicks & ((1::UBIGINT << position) - 1) AS above
-                        FROM patterns JOIN places USING (list)))
-            GROUP BY ALL ORDER BY pair, position, previous
-        """)
-        return Cells(*(columns[name] for name in Cells._fields))
+        return cells_of(*self.patterns)
 
     @cached_property
     def by_position(self) -> Cells:

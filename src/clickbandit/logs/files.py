@@ -25,6 +25,7 @@ PARQUET = b"PAR1"
 MAX_LINE = 1 << 24
 """Longer lines are not those of a log."""
 Made = TypeVar("Made")
+LINE_END, TAB = b"\n\t"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -199,7 +200,7 @@ def _block(data: bytearray, first: int, at: int) -> Block:
             undecodable = tuple(first + i for i, line in enumerate(lines) if not is_utf8(line))
             data = bytearray(data.decode(errors="replace").encode())
     text = np.frombuffer(data, np.uint8)
-    starts = np.zeros(data.count(b"\n") + 1, np.int64)
+    starts = np.zeros(np.count_nonzero(text == LINE_END) + 1, np.int64)
     _end_lines(text, starts)
     n_lines = len(starts) - 1
     lines = pa.LargeStringArray.from_buffers(n_lines, pa.py_buffer(starts), pa.py_buffer(text))
@@ -221,7 +222,7 @@ def _end_lines(text: npt.NDArray[np.uint8], starts: IntArray) -> None:
     """Note where each line starts, and turn line ends into tabs: then SQL need not trim the last field."""
     line = 0
     for i in range(len(text)):
-        if text[i] == 10:
-            text[i] = 9
+        if text[i] == LINE_END:
+            text[i] = TAB
             line += 1
             starts[line] = i + 1

@@ -43,41 +43,32 @@ class Scan(NamedTuple):
 
     field: IntArray
     """Where the fields of a line start; one more is where the next line does."""
-    list: IntArray
-    """By list shown: its number, of different lists."""
     line: IntArray
     """By list shown: its line."""
     page: IntArray
-    """By list shown: where its page stands, its query, and its results, and where these end."""
-    query: IntArray
+    """By list shown: where its page stands, and its results, and where these end."""
     items: IntArray
     end: IntArray
     clicks: Any
     """By list shown: bit k is set when position k, from 0, was clicked."""
-    first: IntArray
-    """By different list: which list shown was the first of them."""
-    slots: IntArray
-    """A hash table, of different lists and then of patterns: 1 + their number, or 0."""
-    pattern_line: IntArray
-    """By pattern: the first line that showed its list."""
-    pattern_clicks: Any
-    """By pattern: its clicks."""
-    sessions: IntArray
-    """By pattern: how many lists shown have it."""
+    bits: IntArray
+    """The same as signed numbers."""
+    one: IntArray
+    """By list shown: two hashes of its query and results."""
+    other: IntArray
     totals: IntArray
-    """Lists shown, different ones, patterns, clicks on a list, clicks on none, the last session's number."""
+    """Lists shown, clicks on a list, clicks on none, the last session's number."""
 
 
-N_SHOWN, N_LISTS, N_PATTERNS, N_PLACED, N_UNPLACED, SESSION = range(6)
+N_SHOWN, N_PLACED, N_UNPLACED, SESSION = range(4)
 
 
 def make_scan(n_lines: int, session: int) -> Scan:
     """Room for a pass over `n_lines` lines, which follow those of a session, or of none, -1."""
     numbers = {name: np.zeros(n_lines, np.int64) for name in Scan._fields}
-    numbers |= {name: np.zeros(n_lines, np.uint64) for name in ("clicks", "pattern_clicks")}
     numbers["field"] = np.zeros(MAX_FIELDS + 2, np.int64)
-    numbers["slots"] = np.zeros(2 << max(4, n_lines.bit_length()), np.int64)
-    numbers["totals"] = np.zeros(6, np.int64)
+    numbers["clicks"] = numbers["bits"].view(np.uint64)
+    numbers["totals"] = np.zeros(4, np.int64)
     numbers["totals"][SESSION] = session
     return Scan(**numbers)
 
@@ -112,7 +103,7 @@ def session_of(text: Bytes, start: int, end: int) -> int:
 def scan_lines(
     text: Bytes, starts: IntArray, odd: npt.NDArray[np.bool_], layout: LineLayout, scan: Scan
 ) -> bool:
-    """Find the lists and clicks of whole sessions, and then count equal ones; or find that sessions are not in order.
+    """Find the lists and clicks of whole sessions; or find that sessions are not in order.
 
     Lines end in a tab, and begin at `starts`; those in `odd` are passed over, and further ones marked there.
     """
@@ -139,7 +130,6 @@ def scan_lines(
         else:
             odd[i] = True
     totals[SESSION] = session
-    count_patterns(scan)
     return True
 
 
@@ -206,78 +196,31 @@ def is_list(text: Bytes, layout: LineLayout, field: IntArray, n_fields: int) -> 
 
 @kernel
 def add_list(text: Bytes, line: int, end: int, layout: LineLayout, scan: Scan) -> None:
-    """Note a list, and which one it is: that of the same query and results, or a new one."""
+    """Note a list."""
     field, shown = scan.field, scan.totals[N_SHOWN]
     scan.totals[N_SHOWN] += 1
     scan.line[shown] = line
     scan.page[shown] = field[max(layout.page, 0)]
-    scan.query[shown] = field[layout.query]
     scan.items[shown] = field[layout.items]
     scan.end[shown] = end
-    scan.clicks[shown] = 0
-    slot = slot_of(scan.slots, hash_of(text, field[layout.query], end))
-    while scan.slots[slot] > 0:
-        number = scan.slots[slot] - 1
-        if is_same(text, scan, scan.first[number], shown):
-            scan.list[shown] = number
-            return
-        slot = next_slot(scan.slots, slot)
-    number = scan.totals[N_LISTS]
-    scan.totals[N_LISTS] += 1
-    scan.slots[slot] = number + 1
-    scan.first[number] = shown
-    scan.list[shown] = number
+    scan.bits[shown] = 0
+    scan.one[shown], scan.other[shown] = hashes_of(text, field[layout.query], end)
 
 
 @kernel
-def hash_of(text: Bytes, start: int, end: int) -> int:
-    """FNV-1a of four bytes at a time."""
-    hashed = 0
+def hashes_of(text: Bytes, start: int, end: int) -> tuple[int, int]:
+    """Two hashes like FNV-1a, of four bytes at a time: each step is one to one, so both must meet for two texts to."""
+    one = other = end - start
     for i in range(start, end - 3, 4):
         four = byte(text, i) | byte(text, i + 1) << 8 | byte(text, i + 2) << 16 | byte(text, i + 3) << 24
-        hashed = ((hashed ^ four) * PRIME) & LOW_BITS
-        hashed ^= hashed >> 31
+        one = ((one ^ four) * PRIME) & LOW_BITS
+        one ^= one >> 31
+        other = ((other ^ four) * OTHER_PRIME) & LOW_BITS
+        other ^= other >> 29
     for i in range(end - (end - start) % 4, end):
-        hashed = ((hashed ^ byte(text, i)) * PRIME) & LOW_BITS
-    return hashed
-
-
-@entry_point
-def fingerprint_lists(text: Bytes, scan: Scan, one: IntArray, other: IntArray) -> None:
-    """Two hashes of each different list, by which it is known in other blocks: 126 bits, as many as tell lists apart in
-    SQL but for two."""
-    for number in range(len(one)):
-        shown = scan.first[number]
-        start, end = scan.query[shown], scan.end[shown]
-        one[number] = hash_of(text, start, end)
-        hashed = 0
-        for i in range(start, end):
-            hashed = ((hashed ^ byte(text, i)) * OTHER_PRIME) & LOW_BITS
-            hashed ^= hashed >> 29
-        other[number] = hashed
-
-
-@kernel
-def slot_of(slots: IntArray, hashed: int) -> int:
-    """Where to look first: their number is a power of two."""
-    return (hashed ^ (hashed >> 29)) & (len(slots) - 1)
-
-
-@kernel
-def next_slot(slots: IntArray, slot: int) -> int:
-    return (slot + 1) & (len(slots) - 1)
-
-
-@kernel
-def is_same(text: Bytes, scan: Scan, one: int, other: int) -> bool:
-    """Whether two lists shown are of the same query, with the same results."""
-    size = scan.end[one] - scan.query[one]
-    if size != scan.end[other] - scan.query[other]:
-        return False
-    different = 0
-    for i in range(size):  # to the end: without a way out in between it is done many bytes at a time
-        different += text[scan.query[one] + i] != text[scan.query[other] + i]
-    return different == 0
+        one = ((one ^ byte(text, i)) * PRIME) & LOW_BITS
+        other = ((other ^ byte(text, i)) * OTHER_PRIME) & LOW_BITS
+    return one, other
 
 
 @kernel
@@ -320,32 +263,3 @@ def position_of(text: Bytes, start: int, end: int, target: int, domains: bool) -
             same = text[i] == text[target + matched]
             matched += 1
     return -1
-
-
-# --- patterns -----------------------------------------------------------------------------------------------
-
-
-@kernel
-def count_patterns(scan: Scan) -> None:
-    """How many lists shown are the same list, clicked alike."""
-    totals = scan.totals
-    scan.slots[:] = 0
-    for shown in range(totals[N_SHOWN]):
-        clicks = scan.clicks[shown]
-        first = scan.first[scan.list[shown]]
-        hashed = (int(scan.list[shown]) * PRIME) & LOW_BITS
-        hashed = ((hashed ^ int(np.int64(clicks & np.uint64(LOW_BITS)))) * PRIME) & LOW_BITS
-        slot = slot_of(scan.slots, hashed)
-        while scan.slots[slot] > 0:
-            pattern = scan.slots[slot] - 1
-            if scan.pattern_line[pattern] == scan.line[first] and scan.pattern_clicks[pattern] == clicks:
-                break
-            slot = next_slot(scan.slots, slot)
-        if scan.slots[slot] == 0:
-            pattern = totals[N_PATTERNS]
-            totals[N_PATTERNS] += 1
-            scan.slots[slot] = pattern + 1
-            scan.pattern_line[pattern] = scan.line[first]
-            scan.pattern_clicks[pattern] = clicks
-            scan.sessions[pattern] = 0
-        scan.sessions[scan.slots[slot] - 1] += 1

@@ -136,14 +136,10 @@ class Tally:
         """The database with the tables of `Counts`: lists numbered in order of their queries and items, so
         that nothing depends on the order of the log. (Formats may hash the same list in different ways.)"""
         self.database.run("""
-            CREATE TEMP TABLE named AS
-                SELECT (dense_rank() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items,
-                       list AS hash
-                FROM (SELECT list, any_value(query) AS query, any_value(items) AS items
-                      FROM seen_lists GROUP BY list);
             CREATE TEMP TABLE lists AS
-                SELECT list, any_value(query) AS query, any_value(items) AS items
-                FROM named GROUP BY list ORDER BY list;
+                SELECT (row_number() OVER (ORDER BY query, items) - 1)::INTEGER AS list, query, items, hashes
+                FROM (SELECT query, items, list(DISTINCT list) AS hashes FROM seen_lists GROUP BY query, items);
+            CREATE TEMP TABLE named AS SELECT list, unnest(hashes) AS hash FROM lists;
             CREATE TEMP TABLE patterns AS
                 SELECT named.list, clicks, sum(sessions)::BIGINT AS sessions
                 FROM seen_clicks JOIN named ON named.hash = seen_clicks.list
@@ -151,5 +147,6 @@ class Tally:
             DROP TABLE seen_lists;
             DROP TABLE seen_clicks;
             DROP TABLE named;
+            ALTER TABLE lists DROP hashes;
         """)
         return self.database

@@ -214,12 +214,10 @@ class Problem:
         )
         if not self.leaps:
             return make("clickbandit.simulation.windows", loop=vars(loop))
-        outcomes = make("clickbandit.leaps.by_pattern", law=vars(model.patterns))
+        outcomes = make("clickbandit.leaps.by_pattern", policy=vars(leaps), law=vars(model.patterns))
         if model.patterns.independent_positions and not self.in_pairs:
-            outcomes = make("clickbandit.leaps.by_examination", outcomes=vars(outcomes))
-        return make(
-            "clickbandit.leaps.leap", policy=vars(self.policy.leaps), loop=vars(loop), outcomes=vars(outcomes)
-        )
+            outcomes = make("clickbandit.leaps.by_examination", policy=vars(leaps), outcomes=vars(outcomes))
+        return make("clickbandit.leaps.leap", policy=vars(leaps), loop=vars(loop), outcomes=vars(outcomes))
 
 
 class Period(NamedTuple):

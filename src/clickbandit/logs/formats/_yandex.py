@@ -20,20 +20,17 @@ from clickbandit.logs import files
 from clickbandit.logs.formats.base import LogFormat, Opening, Progress, ReadOptions
 from clickbandit.logs.reading import MAX_EXAMPLES, Reading
 from clickbandit.logs.scan import (
-    N_LISTS,
-    N_PATTERNS,
     N_PLACED,
     N_SHOWN,
     N_UNPLACED,
     SESSION,
     Bytes,
     LineLayout,
-    Scan,
-    fingerprint_lists,
     last_session,
     make_scan,
     scan_lines,
 )
+from clickbandit.logs.seen import PatternCounts, Seen
 from clickbandit.logs.tally import LogDatabase, Tally
 
 TAB = "chr(9)"
@@ -46,8 +43,6 @@ MIN_SCANNED = 1 << 20
 MAX_SCANNED = 4 * files.BLOCK
 """In bytes: longer sessions are not taken for real ones."""
 _MAX_LINES = 200  # by which a file is recognised
-_MAX_KNOWN = 1 << 22
-"""Lists that a scanner remembers, 16 bytes each; others are taken apart again in each block that shows them."""
 
 
 class YandexFormat(LogFormat):
@@ -232,7 +227,7 @@ class Lines(NamedTuple):
 
     @staticmethod
     def of(block: files.Block) -> "Lines":
-        lines = block.lines["line"].combine_chunks()
+        lines = block.lines["line"].chunk(0)
         _, offsets, text = lines.buffers()
         starts = np.frombuffer(offsets, np.int64)[: len(lines) + 1]
         first = block.lines["n"][0].as_py() if len(lines) else 0
@@ -273,27 +268,14 @@ class Scanned(NamedTuple):
     lines: Lines
     odd: npt.NDArray[np.bool_]
     """By line: whether it is left to SQL."""
-    scan: Scan
-
-
-class KnownLists:
-    """The fingerprints of lists that SQL has taken apart, by increasing first hash."""
-
-    def __init__(self) -> None:
-        self._one = self._other = np.zeros(0, np.int64)
-
-    def missing(self, one: IntArray, other: IntArray) -> IntArray:
-        """Which of these lists are not among them; now they are, as far as there is room."""
-        if len(self._one) == 0:
-            new = np.arange(len(one))
-        else:
-            at = np.minimum(np.searchsorted(self._one, one), len(self._one) - 1)
-            new = np.flatnonzero((self._one[at] != one) | (self._other[at] != other))
-        added = new[np.argsort(one[new])][: _MAX_KNOWN - len(self._one)]
-        places = np.searchsorted(self._one, one[added])
-        self._one = np.insert(self._one, places, one[added])
-        self._other = np.insert(self._other, places, other[added])
-        return new
+    totals: IntArray
+    """Those of the scan."""
+    new: IntArray
+    """Lines that show lists that are new, which are numbered one by one."""
+    first: int
+    """The number of the first of these."""
+    forgotten: PatternCounts | None
+    """What was counted before, if it is to be kept elsewhere."""
 
 
 class Scanner(LineReader):
@@ -312,11 +294,11 @@ class Scanner(LineReader):
         """Lines of the last session, which may go on."""
         self._session = -1
         self._n_unplaced = 0
-        self._known = KnownLists()
+        self._seen = Seen()
         database.run("""
-            CREATE OR REPLACE TEMP TABLE scanned (one BIGINT, other BIGINT, clicks UBIGINT, sessions BIGINT);
+            CREATE OR REPLACE TEMP TABLE scanned (number BIGINT, clicks UBIGINT, sessions BIGINT);
             CREATE OR REPLACE TEMP TABLE scanned_lists
-                (one BIGINT, other BIGINT, list UHUGEINT, query VARCHAR, items VARCHAR[]);
+                (number BIGINT, list UHUGEINT, query VARCHAR, items VARCHAR[]);
         """)
 
     def prepare(self, block: files.Block) -> Scanned | None:
@@ -336,12 +318,10 @@ class Scanner(LineReader):
     def finish(self) -> Reading:
         if last := self._scan(self._kept):
             self._count(last)
+        self._store(self._seen.patterns())
         self.database.run("""
             CREATE OR REPLACE TEMP TABLE found AS
-                SELECT list, clicks, sum(sessions)::BIGINT AS sessions FROM scanned
-                JOIN (SELECT one, other, any_value(list) AS list FROM scanned_lists GROUP BY one, other)
-                    USING (one, other)
-                GROUP BY ALL;
+                SELECT list, clicks, sessions FROM scanned JOIN scanned_lists USING (number);
             INSERT INTO seen_lists SELECT list, query, items FROM scanned_lists;
             DROP TABLE shown; DROP TABLE unplaced; DROP TABLE scanned; DROP TABLE scanned_lists
         """)
@@ -356,42 +336,37 @@ class Scanner(LineReader):
         if not scan_lines(lines.text, lines.starts, odd, self.layout, scan):
             raise UnusualError
         self._session = int(scan.totals[SESSION])
-        return Scanned(lines, odd, scan)
+        forgotten = self._seen.make_room(int(scan.totals[N_SHOWN]))
+        new, first = self._seen.count(scan)
+        return Scanned(lines, odd, scan.totals, scan.line[new], first, forgotten)
 
     def _count(self, scanned: Scanned) -> None:
-        lines, odd, scan = scanned
+        lines, odd, totals = scanned[:3]
         if odd.any():
             self.take_apart(lines.table(np.flatnonzero(odd)), lines.undecodable)
             usable = f"SELECT count(*) FROM parsed WHERE problem IS NULL AND (kind = 'C' OR {IS_LIST})"
             if self.database.value(usable):
                 raise UnusualError
-        self.n_shown += int(scan.totals[N_SHOWN])
-        self.n_placed += int(scan.totals[N_PLACED])
-        self._n_unplaced += int(scan.totals[N_UNPLACED])
-        self._store(lines, scan)
+        self.n_shown += int(totals[N_SHOWN])
+        self.n_placed += int(totals[N_PLACED])
+        self._n_unplaced += int(totals[N_UNPLACED])
+        if scanned.forgotten:
+            self._store(scanned.forgotten)
+        if len(scanned.new):
+            self._take_lists_apart(lines, scanned.new, scanned.first)
 
-    def _store(self, lines: Lines, scan: Scan) -> None:
-        """Keep how often each list was clicked in which way, and take apart those lists that are new."""
-        n_lists, n_patterns = scan.totals[N_LISTS], scan.totals[N_PATTERNS]
-        one, other = np.zeros((2, n_lists), np.int64)
-        fingerprint_lists(lines.text, scan, one, other)
-        line = scan.line[scan.first[:n_lists]]  # of a list when it was first shown: these increase
-        of_pattern = np.searchsorted(line, scan.pattern_line[:n_patterns])
-        new = self._known.missing(one, other)
-        patterns = {
-            "one": one[of_pattern],
-            "other": other[of_pattern],
-            "clicks": scan.pattern_clicks[:n_patterns],
-            "sessions": scan.sessions[:n_patterns],
-        }
-        self.database.run("INSERT INTO scanned FROM patterns", patterns=pa.table(patterns))
-        if len(new):
-            self.database.run(
-                f"""
-                CREATE OR REPLACE TEMP TABLE asked AS SELECT n, query, items, {LIST} AS list FROM ({self.parse});
-                INSERT INTO scanned_lists SELECT one, other, list, query, string_split(items[:-2], {TAB})
-                FROM lists JOIN asked USING (n);
-                """,
-                block=lines.table(line[new]),
-                lists=pa.table({"n": lines.first + line[new], "one": one[new], "other": other[new]}),
-            )
+    def _store(self, patterns: PatternCounts) -> None:
+        """Keep how often each list was clicked in which way."""
+        self.database.run("INSERT INTO scanned FROM patterns", patterns=pa.table(patterns._asdict()))
+
+    def _take_lists_apart(self, lines: Lines, new: IntArray, first: int) -> None:
+        numbers = {"n": lines.first + new, "number": np.arange(first, first + len(new))}
+        self.database.run(
+            f"""
+            CREATE OR REPLACE TEMP TABLE asked AS SELECT n, query, items, {LIST} AS list FROM ({self.parse});
+            INSERT INTO scanned_lists SELECT number, list, query, string_split(items[:-2], {TAB})
+            FROM numbers JOIN asked USING (n);
+            """,
+            block=lines.table(new),
+            numbers=pa.table(numbers),
+        )
