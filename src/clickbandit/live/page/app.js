@@ -43,9 +43,10 @@ function open() {
 function listen() {
   stop();
   if (document.hidden) return;
+  const asked = {...view.state};
   stop = follow(VIEWS[view.name].address(view.state), {
     data(value) {
-      data = value;
+      data = {...value, asked};
       draw();
     },
     problem(text) {

@@ -19,7 +19,7 @@ export function address(view) {
 
 export const initial = () => ({search: "", state: "", sort: "impressions", descending: true, offset: 0});
 
-export function render({stats, page}, view) {
+export function render({stats, page, asked}, view) {
   remember(stats);
   return [
     h("h1", {}, "What is being learned"),
@@ -32,7 +32,7 @@ export function render({stats, page}, view) {
     page.total === 0 ? h("p", {}, stats.queries === 0
       ? "No query has been asked for yet: POST /v1/rank makes the first."
       : "No query matches.") : queries(page, view, stats.rewards),
-    pager(page, view),
+    pager(page, view, asked.offset),
     help(),
   ];
 }
@@ -166,14 +166,14 @@ function queries(page, view, rewards) {
   ], page.queries);
 }
 
-function pager(page, view) {
+// The buttons go by what is wanted, the text by the rows that are there: `first` is the offset they were asked for with.
+function pager(page, view, first) {
   if (page.total <= LIMIT && view.offset === 0) return h("p", {class: "note", role: "status"}, counted(page.total, "query", "queries"));
-  const last = Math.min(view.offset + LIMIT, page.total);
   const step = (name, offset, able) => h("button", {type: "button", "data-action": "page", "data-value": offset, disabled: !able}, name);
   return h("nav", {class: "tools", "aria-label": "Pages of queries"},
     step("← Previous", Math.max(0, view.offset - LIMIT), view.offset > 0),
-    h("span", {}, page.total ? `${count(Math.min(view.offset + 1, page.total))}–${count(last)} of ${count(page.total)}` : "0 of 0"),
-    step("Next →", view.offset + LIMIT, last < page.total));
+    h("span", {}, page.total ? `${count(Math.min(first + 1, page.total))}–${count(Math.min(first + LIMIT, page.total))} of ${count(page.total)}` : "0 of 0"),
+    step("Next →", view.offset + LIMIT, view.offset + LIMIT < page.total));
 }
 
 function help() {
