@@ -11,6 +11,7 @@ import pytest
 from clickbandit import InputError
 from clickbandit.live import Conflict, Event, Ranker
 from live.conftest import only_postgres
+from live.serving import until
 
 ITEMS = list("ABCDEF")
 pytestmark = only_postgres
@@ -181,3 +182,16 @@ def test_tables_of_something_else_are_refused(url, sql, open_ranker):
 def test_a_database_that_is_not_there(url):
     with pytest.raises(InputError, match="cannot be used as a store"):
         Ranker("postgresql://nobody@/nothing?host=/nowhere", policy="random")
+
+
+def test_no_batch_reads_all_of_a_table(open_ranker, sql):
+    """Plans are made while the tables are empty, when to read all of them costs least, and then they are kept."""
+    with open_ranker(policy="random") as ranker:
+        for step in range(100):
+            shown = ranker.rank(f"query {step % 10}", ITEMS)
+            assert ranker.click(shown.id, shown.items[0]).verdict == "accepted"
+            ranker.settle(shown.id)
+    of_tables = "from pg_stat_user_tables where schemaname = current_schema() and relname"
+    one_by_one = f"select sum(idx_tup_fetch) {of_tables} in ('queries', 'impressions')"
+    until(lambda: (sql(one_by_one)[0][0] or 0) >= 300)  # the process of the connection says it at its end
+    assert sql(f"select sum(seq_tup_read) {of_tables} in ('impressions', 'events', 'log')") == [(0,)]

@@ -8,7 +8,7 @@ When a worker dies its connection ends, and with it its transaction and its lock
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -58,6 +58,8 @@ _SESSION = {
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
 }
+_OF_BATCHES = {**_SESSION, "enable_seqscan": "off"}
+"""Plans that were made while the tables were empty are kept, and would read all of a table for every batch."""
 _RETRY = (psycopg.errors.UniqueViolation, psycopg.errors.LockNotAvailable, psycopg.OperationalError)
 
 
@@ -76,7 +78,8 @@ class PostgresDatabase(Database):
         self._url = url
         self._reconnects = reconnects
         """Also without `begin`: for statements that are transactions of their own."""
-        self.connection = _connect(url)
+        self._settings = _SESSION if reconnects else _OF_BATCHES
+        self.connection = _connect(url, self._settings)
 
     def begin(self) -> None:
         self._reconnect()
@@ -91,7 +94,7 @@ class PostgresDatabase(Database):
     def _reconnect(self) -> None:
         if self.connection.closed:
             try:
-                self.connection = _connect(self._url)
+                self.connection = _connect(self._url, self._settings)
             except psycopg.Error as error:
                 raise self.failure(error) from error
 
@@ -294,7 +297,7 @@ def open_database(url: str) -> SqlReader:
     return SqlReader(database)
 
 
-def _connect(url: str) -> "psycopg.Connection[Any]":
+def _connect(url: str, settings: Mapping[str, str]) -> "psycopg.Connection[Any]":
     """Every statement by itself, except between `begin` and `commit`."""
     connection = psycopg.connect(
         url,
@@ -306,6 +309,6 @@ def _connect(url: str) -> "psycopg.Connection[Any]":
         tcp_user_timeout=20_000,
         application_name="clickbandit",
     )
-    for name, value in _SESSION.items():
+    for name, value in settings.items():
         connection.execute("select set_config(%s, %s, false)", (name, value))
     return connection
