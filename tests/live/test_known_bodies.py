@@ -6,7 +6,7 @@ import pytest
 
 from clickbandit.errors import InputError
 from clickbandit.live.http import lists
-from clickbandit.live.http.lists import list_body, list_request, read_list
+from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.messages import RankBody
 from clickbandit.live.requests import RankRequest
 
@@ -66,15 +66,6 @@ def test_only_so_many_are_remembered(known, monkeypatch):
     for k in range(10):
         read_list(written(query=f"query {k}"))
         assert len(known) <= 3
-
-
-def test_another_worker_is_asked_for_the_same(known):
-    for body in (read_list(written(positions=2)), read_list(written(positions=2, user="someone"))):
-        sent = list_body(body)
-        assert sent.id
-        assert list_request(sent)._replace(is_new=True) == list_request(body)._replace(
-            is_new=True, id=sent.id
-        )
 
 
 def test_a_service_gives_each_a_list_of_its_own(service):

@@ -338,15 +338,9 @@ def test_phones_dark_pages_and_screen_readers(ranker, window, axe):
         learn(served, "hats", "ABC", 250)
         served.post("/v1/queries/socks/reset", {"policy": "click-ts"})
         learn(served, "socks", "AB", 30)
-        served.rank("a-name-without-any-space-" * 8, [f"{item}-without-any-space" * 5 for item in ITEMS])
-        views = [
-            "#/",
-            "#/health",
-            "#/query/shoes",
-            "#/query/hats",
-            "#/query/socks",
-            "#/query/" + "a-name-without-any-space-" * 8,
-        ]
+        long = "a-name-without-any-space-" * 8
+        served.rank(long, [f"{item}-without-any-space" * 5 for item in ITEMS])
+        views = ["#/", "#/health", *(f"#/query/{name}" for name in ("shoes", "hats", "socks", long))]
         for scheme in ("light", "dark"):
             one = window(
                 served.url, viewport={"width": 390, "height": 800}, color_scheme=scheme, bypass_csp=True

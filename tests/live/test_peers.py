@@ -1,6 +1,6 @@
 """Workers of one service: each query's lists are made by one of them, and whoever is asked answers for all."""
 
-import asyncio
+import json
 import time
 from contextlib import ExitStack
 
@@ -9,7 +9,7 @@ import pytest
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http import peers as peers_module
-from clickbandit.live.http.peers import Peers
+from clickbandit.live.http.peers import RANK, Peers
 from clickbandit.live.stores.contract import LATE, Part
 from live.conftest import only_postgres
 from live.serving import metrics, serve, until
@@ -64,21 +64,48 @@ def test_the_same_id_gives_the_same_list_whoever_is_asked(workers):
     assert first.events({"id": "x", "item": answer["items"][0]["id"]})[0]["verdict"] == "accepted"
 
 
+def test_an_owner_is_asked_for_all_that_was_said(workers):
+    (first, second), _ = workers
+    said = {
+        "id": "x",
+        "pinned": {"B": 1},
+        "excluded": ["C"],
+        "user": "Ada",
+        "scores": [6, 5, 4, 3, 2, 1],
+        "features": [[k] for k in range(6)],
+        "context": [0.5],
+    }
+    answer = first.rank(OTHERS[0], **said)
+    assert (answer["items"][0]["id"], "C" in json.dumps(answer)) == ("B", False)
+    assert second.rank(OTHERS[0], **said) == answer
+    for name in set(said) - {"id", "user"}:  # which no other request for it may leave out
+        less = {key: value for key, value in said.items() if key != name}
+        for service in (first, second):
+            refused = service.post("/v1/rank", {"query": OTHERS[0], "items": list("ABCDEF"), **less})
+            assert (refused.status, "another request" in refused.detail) == (409, True), name
+    assert second.send("DELETE", "/v1/users/Ada").json == {"impressions": 1}
+
+
 def test_an_owner_that_hangs_is_left_alone(workers, monkeypatch):
     (first, second), _ = workers
     monkeypatch.setattr(peers_module, "PATIENCE", 0.1)
-    api, done = second.service.api, asyncio.Event()
-
-    async def hang(body):
-        await done.wait()
-
-    monkeypatch.setattr(api, "_rank", hang)
+    monkeypatch.setitem(second.service.api.peers._handlers, RANK, lambda content, question: None)
     started = time.monotonic()
     answer = first.rank(OTHERS[0])
     assert answer["source"] == "policy"
     assert time.monotonic() - started < 5
     assert (ranked(first), ranked(second)) == (1, 0)
-    second.server._loop.call_soon_threadsafe(done.set)
+
+
+def test_an_owner_that_fails_is_not_needed(workers, monkeypatch):
+    (first, second), _ = workers
+
+    def fail(request, waiting):
+        raise RuntimeError
+
+    monkeypatch.setattr(second.service.api.ranker, "begin", fail)
+    assert first.rank(OTHERS[0])["source"] == "policy"
+    assert (ranked(first), ranked(second)) == (1, 0)
 
 
 def test_whoever_is_asked_answers_for_all(workers):

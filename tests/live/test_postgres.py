@@ -184,6 +184,83 @@ def test_a_database_that_is_not_there(url):
         Ranker("postgresql://nobody@/nothing?host=/nowhere", policy="random")
 
 
+def test_clicks_do_not_wait_for_whoever_makes_the_lists(two, url):
+    first, second = two
+    shown = [first.rank("shoes", ITEMS) for _ in range(2)]
+    with psycopg.connect(url) as other:
+        other.execute("select * from queries where name = 'shoes' for update")
+        for one in shown:
+            assert second.click(one.id, one.items[0]).verdict == "accepted"
+    assert first.settle(shown[0].id).clicked == shown[0].items[:1]
+    assert second.click(shown[0].id, shown[0].items[1]).verdict == "late"
+    assert first.query("shoes").summary.late == 1
+
+
+def test_what_is_being_clicked_is_settled_with_its_click(two, url, clock):
+    """It is left for the next time, and that nobody loses the click shows what is learned."""
+    first, second = two
+    shown, other = first.rank("shoes", ITEMS), first.rank("hats", ITEMS)
+    with psycopg.connect(url) as clicking:
+        clicking.execute(f"update impressions set clicks = 1 where id = '{shown.id}'")
+        clock.now += 1801
+        until(lambda: second.query("hats").summary.settled == 1)
+        assert second.query("shoes").summary.settled == 0
+    until(lambda: second.query("shoes").summary.settled == 1)
+    assert (second.query("shoes").summary.clicks, second.query("hats").summary.clicks, other.source) == (
+        1,
+        0,
+        "policy",
+    )
+
+
+def test_whoever_settles_waits_for_clicks_under_way(two, url):
+    first, second = two
+    shown = first.rank("shoes", ITEMS)
+    settled = []
+    thread = threading.Thread(target=lambda: settled.append(second.settle(shown.id)))
+    with psycopg.connect(url) as clicking:
+        clicking.execute(f"update impressions set clicks = 1 where id = '{shown.id}'")
+        thread.start()
+        time.sleep(0.3)
+        assert not settled
+    thread.join()
+    assert settled[0].clicked == shown.items[:1]
+
+
+def test_clicks_while_others_settle(two):
+    """Each is counted in its impression, or is late."""
+    shown = [two[0].rank(f"query {k % 4}", ITEMS) for k in range(160)]
+    verdicts: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def click(worker, chosen):
+        for start in range(0, len(chosen), 5):
+            events = [Event(one.id, one.items[0]) for one in chosen[start : start + 5]]
+            found = [verdict.verdict for verdict in worker.events(events)]
+            with lock:
+                verdicts.update(found)
+
+    def settle(worker, chosen):
+        for one in chosen:
+            worker.settle(one.id)
+
+    mixed = random.Random(1).sample(shown, len(shown))
+    threads = [
+        threading.Thread(target=work, args=(worker, chosen))
+        for worker, half in zip(two, (slice(0, 80), slice(80, 160)), strict=True)
+        for work, chosen in ((click, mixed[half]), (settle, shown[half]), (click, mixed[half][::-1]))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stats = two[0].stats()
+    assert set(verdicts) == {"accepted", "late", "duplicate"}
+    assert verdicts["duplicate"] == 160
+    assert (stats.settled, stats.clicks, stats.late) == (160, verdicts["accepted"], verdicts["late"])
+    assert stats.failures == 0
+
+
 def test_no_batch_reads_all_of_a_table(open_ranker, sql):
     """Plans are made while the tables are empty, when to read all of them costs least, and then they are kept."""
     with open_ranker(policy="random") as ranker:

@@ -62,14 +62,26 @@ class LocksNoQueries(SqliteStore):
 
 
 class MakesTooMany(SqliteStore):
-    def lock(self, names, ids, new, max_queries):
-        return super().lock(names, ids, new, 10**9)
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
+        return super().lock(names, ids, new, 10**9, clicked, now)
 
 
 class LocksTooLittle(SqliteStore):
-    def lock(self, names, ids, new, max_queries):
-        locked = super().lock(names, ids, new, max_queries)
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
+        locked = super().lock(names, ids, new, max_queries, clicked, now)
         return locked._replace(queries={name: row for name, row in locked.queries.items() if name in names})
+
+
+class LeavesOutQueriesOfClicks(SqliteStore):
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
+        locked = super().lock(names, ids, new, max_queries)
+        locked.impressions.update(super().lock((), clicked, (), max_queries).impressions)
+        return locked
+
+
+class ForgetsWhatIsClicked(SqliteStore):
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
+        return super().lock(names, ids, new, max_queries)
 
 
 class PrunesWhatIsPending(SqliteStore):
@@ -111,6 +123,8 @@ class CountsTwice(SqliteStore):
         (LocksNoQueries, "the queries that are locked with them"),
         (MakesTooMany, "queries when one too many is new"),
         (LocksTooLittle, "the queries of the impressions"),
+        (LeavesOutQueriesOfClicks, "the query that clicks change"),
+        (ForgetsWhatIsClicked, "the impression that is clicked"),
         (PrunesWhatIsPending, "rows pruned"),
         (CutsTheLog, "a query's log"),
         (LatestSnapshot, "the snapshot before the latest"),

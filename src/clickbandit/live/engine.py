@@ -235,27 +235,27 @@ class Engine:
 
     def _transact(self, requests: Sequence[Request]) -> list[Any]:
         """Do all of it in one transaction; a result or an exception for each."""
-        store = self._store
+        store, settings = self._store, self._settings
         now = self._now = self.clock.now()
         touched: Collection[QueryRow] = ()
         committing = False
         self._disowned.update(self._fresh.intersection(self._given_up))
         try:
             store.begin()
-            names, ids, keys = concerns(requests)
+            names, ids, clicked, keys = concerns(requests)
             kinds = set(map(type, requests))
-            for request in requests if ForgetRequest in kinds else ():
-                if isinstance(request, ForgetRequest):
-                    ids.update(store.of_user(request.user, MAX_FORGOTTEN))
+            for request in (one for one in requests if isinstance(one, ForgetRequest)):
+                ids.update(store.of_user(request.user, MAX_FORGOTTEN))
             due = store.due(now, _MAX_DUE) if FlushRequest in kinds else []
             new = new_queries(requests, self._of_new_queries, now)
-            locked = store.lock(names, {*ids, *due, *self._disowned}, new, self._settings.max_queries)
+            ids.update(due, self._disowned)
+            locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now)
             touched = locked.queries.values()
             visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
             if visible or now >= self._look_at:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
-            batch = Batch(store, locked, self._settings, self.learners, now)
+            batch = Batch(store, locked, settings, self.learners, now)
             batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
                 batch.disown(id)

@@ -346,10 +346,11 @@ Request = (
 )
 
 
-def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]]:
-    """The queries, impressions and events that a batch is about."""
+def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], set[str], list[str]]:
+    """The queries and impressions that a batch is about, the impressions that were clicked, and the events."""
     names: set[str] = set()
     ids: set[str] = set()
+    clicked: set[str] = set()
     keys: list[str] = []
     for request in requests:
         if isinstance(request, RankRequest):
@@ -359,10 +360,10 @@ def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], list[str]
         elif isinstance(request, Clicks):
             for event in request.events:
                 if isinstance(event, ClickRequest):
-                    ids.add(event.impression)
+                    clicked.add(event.impression)
                     keys.append(event.key)
         elif isinstance(request, SettleRequest | VoidRequest):
             ids.add(request.id)
         elif not isinstance(request, PingRequest | FlushRequest | ForgetRequest):
             names.add(request.query)
-    return names, ids, keys
+    return names, ids, clicked, keys

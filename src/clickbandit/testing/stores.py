@@ -24,6 +24,7 @@ from clickbandit.live.stores.rows import (
     Snapshot,
 )
 from clickbandit.live.values import StoreError
+from clickbandit.testing._clicked import check_clicked
 from clickbandit.testing._comparisons import check_comparisons
 from clickbandit.testing._decisions import check_decisions
 from clickbandit.testing._learning_store import LEARNED, VISITS, check_ranker, expect
@@ -84,6 +85,7 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
     _check_learning(store, filled)
     _check_rollback(store, filled)
     _check_ids(store, filled)
+    check_clicked(store, filled.impressions)
     _check_due(store, filled)
     expect(store.latest(), filled.impressions[-1].at, "when the last impression was shown")
     store.probe()

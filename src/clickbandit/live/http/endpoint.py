@@ -24,6 +24,8 @@ class Quick(NamedTuple, Generic[T]):
 
     request: Any
     answer: Callable[[Any], T]
+    begin: Callable[[Any, Any], None] | None = None
+    """Has someone else than the ranker do it: takes the request, and what gets the result as a future does."""
 
 
 Asked = Quick[T] | Awaitable[T]

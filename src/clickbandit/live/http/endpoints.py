@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
 from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
-from clickbandit.live.http.lists import list_body, list_request, read_list
+from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
@@ -36,10 +36,11 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
-from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers
+from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers, Question
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.past import QueryHistory
+from clickbandit.live.requests import RankRequest
 from clickbandit.live.stores.reading import Listing
 from clickbandit.live.values import (
     Preview,
@@ -58,7 +59,51 @@ _PATIENCE = 2.0
 _ARROW = "application/vnd.apache.arrow.stream"
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(RankBody).decode
+_unpack = msgspec.msgpack.Decoder(RankRequest).decode
+
+
+class _Elsewhere:
+    """Waits for the list of another worker; if that is away, the ranker here makes it."""
+
+    __slots__ = ("_ranker", "_request", "_waiting")
+
+    def __init__(self, ranker: AsyncRanker, request: RankRequest, waiting: Any) -> None:
+        self._ranker = ranker
+        self._request = request
+        self._waiting = waiting
+
+    def done(self) -> bool:
+        return bool(self._waiting.done())
+
+    def set_result(self, content: bytes) -> None:
+        self._waiting.set_result(content)
+
+    def set_exception(self, away: Away) -> None:
+        self._ranker.begin(self._request, self._waiting)
+
+
+class _ForAnother:
+    """Waits for a list that another worker asked for, and sends it as that one's answer."""
+
+    __slots__ = ("_listed", "_question")
+
+    def __init__(self, listed: Callable[[Shown], RankAnswer], question: Question) -> None:
+        self._listed = listed
+        self._question = question
+
+    def done(self) -> bool:
+        return self._question.done()
+
+    def set_result(self, shown: Shown) -> None:
+        try:
+            answer = _encode(self._listed(shown))
+        except Exception as error:
+            self._question.set_exception(error)
+        else:
+            self._question.set_result(answer)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._question.set_exception(error)
 
 
 # --- the endpoints ------------------------------------------------------------------------------------------
@@ -96,28 +141,29 @@ class Api:
     @endpoint("POST", "/v1/rank", 403, 409, decode=read_list, scope="rank")
     def rank(self, body: RankBody) -> Asked[RankAnswer]:
         """Make a list to show."""
-        owner = None if self.peers is None else self.peers.of(body.query)
-        return Quick(list_request(body), self._listed) if owner is None else self._rank_by(owner, body)
+        request = list_request(body)
+        owner = None if self.peers is None else self.peers.of(request.query)
+        if owner is None:
+            return Quick(request, self._listed)
+        return Quick(request, self._listed, partial(self._rank_by, owner))
 
-    async def _rank_by(self, owner: Peer, body: RankBody) -> RankAnswer:
-        body = list_body(body)  # with an id, so that it is one list, whichever worker makes it in the end
-        with suppress(Away):
-            return await owner.ask(RANK, _pack(body))  # type: ignore[return-value]
-        return await self._rank(body)
+    def _rank_by(self, owner: Peer, request: RankRequest, waiting: Any) -> None:
+        request = request._replace(
+            is_new=False
+        )  # so that it is one list, whichever worker makes it in the end
+        owner.ask(RANK, _pack(request), _Elsewhere(self.ranker, request, waiting))
 
-    async def _rank(self, body: RankBody) -> RankAnswer:
-        future = asyncio.get_running_loop().create_future()
-        self.ranker.begin(list_request(body), future)
-        return self._listed(await future)
-
-    async def _rank_for_another(self, content: bytes) -> bytes:
-        return _encode(await self._rank(_unpack(content)))
+    def _rank_for_another(self, content: bytes, question: Question) -> None:
+        self.ranker.begin(_unpack(content), _ForAnother(self._listed, question))
 
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""
         return self._listed(self.ranker.given_order(list_request(body)))
 
-    def _listed(self, shown: Shown) -> RankAnswer:
+    def _listed(self, shown: Shown | bytes) -> RankAnswer:
+        """The answer, which another worker has written already if it made the list."""
+        if isinstance(shown, bytes):
+            return msgspec.Raw(shown)  # type: ignore[return-value]
         self.metrics.listed(shown)
         return ranked(shown)
 
@@ -208,8 +254,8 @@ class Api:
             number, os.getpid(), self.metrics.answers(), self.metrics.times(), self.ranker.counts()
         )
 
-    async def _figures_for_another(self, content: bytes) -> bytes:
-        return workers.write(self._figures())
+    def _figures_for_another(self, content: bytes, question: Question) -> None:
+        question.set_result(workers.write(self._figures()))
 
     @property
     def _expected(self) -> int:

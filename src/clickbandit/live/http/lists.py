@@ -52,11 +52,3 @@ def list_request(body: RankBody | RankRequest) -> RankRequest:
         features=body.features,
         context=body.context,
     )
-
-
-def list_body(request: RankBody | RankRequest) -> RankBody:
-    """The body of a request, with an id."""
-    if isinstance(request, RankBody):
-        request.id = request.id or new_id(time.time())
-        return request
-    return RankBody(request.query, list(request.items), request.positions, request.id)

@@ -9,9 +9,10 @@ import asyncio
 import itertools
 import os
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from clickbandit.live.stores.contract import Part
 
@@ -21,8 +22,6 @@ _LOOK = 0.25
 _FRAME = struct.Struct("<IIB")
 """Before what is asked or answered: its length, the number of the question, and what it is about."""
 PING, RANK, FIGURES, FAILED = range(4)
-
-Handler = Callable[[bytes], Awaitable[bytes]]
 
 
 class Away(Exception):
@@ -68,6 +67,30 @@ class _Wire(asyncio.Protocol):
             self.transport.write(_FRAME.pack(len(content), number, kind) + content)
 
 
+class Question:
+    """What another worker asked: gets the answer as a future does."""
+
+    __slots__ = ("_kind", "_number", "_wire")
+
+    def __init__(self, wire: _Wire, number: int, kind: int) -> None:
+        self._wire = wire
+        self._number = number
+        self._kind = kind
+
+    def done(self) -> bool:
+        return self._wire.transport.is_closing()
+
+    def set_result(self, answer: bytes) -> None:
+        self._wire.send(self._number, self._kind, answer)
+
+    def set_exception(self, error: BaseException) -> None:
+        """The worker that asked will find out by itself what is wrong."""
+        self._wire.send(self._number, FAILED, b"")
+
+
+Handler = Callable[[bytes, Question], None]
+
+
 class Peer:
     """Another worker, as one asks it."""
 
@@ -76,23 +99,22 @@ class Peer:
         self._wire: _Wire | None = None
         self._answers = False
         """Whether it answered since the connection was made."""
-        self._waiting: dict[int, tuple[asyncio.Future[bytes], float]] = {}
+        self._waiting: dict[int, tuple[Any, float]] = {}
+        """Who waits for which answers, and since when."""
         self._numbers = itertools.count(1)
 
-    async def ask(self, kind: int, content: bytes = b"") -> bytes:
-        """What it answers; an `Away` unless it does."""
-        if not self._answers:
-            raise Away
-        return await self._send(kind, content)
+    def ask(self, kind: int, content: bytes, waiting: Any) -> None:
+        """Ask; `waiting` gets what it answers as a future does, and an `Away` unless it does."""
+        if self._answers:
+            self._send(kind, content, waiting)
+        else:
+            waiting.set_exception(Away())
 
-    def _send(self, kind: int, content: bytes) -> "asyncio.Future[bytes]":
+    def _send(self, kind: int, content: bytes, waiting: Any) -> None:
         assert self._wire is not None
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bytes] = loop.create_future()
         number = next(self._numbers) % 2**32
-        self._waiting[number] = (future, loop.time())
+        self._waiting[number] = (waiting, asyncio.get_running_loop().time())
         self._wire.send(number, kind, content)
-        return future
 
     async def look(self) -> None:
         """Connect if there is no connection, and end one on which nothing comes."""
@@ -102,7 +124,9 @@ class Peer:
                 _, self._wire = await loop.create_unix_connection(
                     lambda: _Wire(self._got, self._end), self._path
                 )
-                self._send(PING, b"").add_done_callback(self._greeted)
+                greeted: asyncio.Future[bytes] = loop.create_future()
+                greeted.add_done_callback(self._greeted)
+                self._send(PING, b"", greeted)
         elif self._waiting and loop.time() - next(iter(self._waiting.values()))[1] > PATIENCE:
             self._end(self._wire)
 
@@ -110,22 +134,22 @@ class Peer:
         self._answers = not answer.cancelled() and answer.exception() is None
 
     def _got(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
-        future, _ = self._waiting.pop(number, (None, 0.0))
-        if future is not None and not future.done():
+        waiting, _ = self._waiting.pop(number, (None, 0.0))
+        if waiting is not None and not waiting.done():
             if kind == FAILED:
-                future.set_exception(Away())
+                waiting.set_exception(Away())
             else:
-                future.set_result(content)
+                waiting.set_result(content)
 
     def _end(self, wire: _Wire) -> None:
         wire.transport.abort()
         if wire is not self._wire:
             return
-        waiting, self._waiting = self._waiting, {}
+        left, self._waiting = self._waiting, {}
         self._wire, self._answers = None, False
-        for future, _ in waiting.values():
-            if not future.done():
-                future.set_exception(Away())
+        for waiting, _ in left.values():
+            if not waiting.done():
+                waiting.set_exception(Away())
 
     def close(self) -> None:
         if self._wire is not None:
@@ -143,7 +167,6 @@ class Peers:
             for number in range(part.of)
             if number != part.number
         }
-        self._tasks: set[asyncio.Task[None]] = set()
         self._wires: set[_Wire] = set()
         """On which others ask."""
 
@@ -161,7 +184,7 @@ class Peers:
         self._server = await loop.create_unix_server(
             lambda: _Wire(self._asked, self._wires.discard, self._wires.add), str(path)
         )
-        self._run(self._look())
+        self._looking = loop.create_task(self._look())
 
     async def _look(self) -> None:
         while True:
@@ -169,27 +192,18 @@ class Peers:
                 await peer.look()
             await asyncio.sleep(_LOOK)
 
-    def _run(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _asked(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
+        question = Question(wire, number, kind)
         if kind == PING:
-            wire.send(number, PING, b"")
-        else:
-            self._run(self._answer(wire, number, kind, content))
-
-    async def _answer(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
+            question.set_result(b"")
+            return
         try:
-            answer = await self._handlers[kind](content)
-        except Exception:  # the worker that asked will find out by itself what is wrong
-            kind, answer = FAILED, b""
-        wire.send(number, kind, answer)
+            self._handlers[kind](content, question)
+        except Exception as error:
+            question.set_exception(error)
 
     def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        self._looking.cancel()
         self._server.close()
         for wire in self._wires:
             wire.transport.abort()

@@ -243,9 +243,13 @@ class Service:
                 return False
             if self._asked is None:
                 self._asked = self.api.ranker.asked_here()
-            wanted, answer = asked
+            wanted, answer, begin_elsewhere = asked
             self._running += 1
-            self._asked.add(wanted, _QuickRequest(self, request, answer, reply))
+            waiting = _QuickRequest(self, request, answer, reply)
+            if begin_elsewhere is None:
+                self._asked.add(wanted, waiting)
+            else:
+                begin_elsewhere(wanted, waiting)
         except Exception as error:  # not before this returns, for another may be next
             asyncio.get_running_loop().call_soon(reply, request, self._problem(request, error))
         return True

@@ -88,7 +88,9 @@ async def ask_all(own: Figures, peers: Peers | None) -> Workers:
 
 
 async def _ask(peer: Peer) -> Figures | None:
+    answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    peer.ask(FIGURES, b"", answer)
     try:
-        return _read(await peer.ask(FIGURES))
+        return _read(await answer)
     except Away:
         return None

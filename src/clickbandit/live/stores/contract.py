@@ -5,9 +5,10 @@ impressions that the batch is about; whatever it reads of these; one `save` with
 `rollback` at any point). After `commit` has returned nothing of it may be lost, even if the machine fails. All of
 this is called from one thread. What people look at is read through a `Reader`, concurrently, in another thread.
 
-A store may be shared by many processes. Then `lock` must hold off all others that lock one of the same queries until
-the transaction ends, in an order that makes deadlocks impossible (by name, say); a process that changes an
-impression, its events or the log of a query has locked that query.
+A store may be shared by many processes. Then `lock` must hold off all others that lock one of the same queries or
+impressions until the transaction ends, in an order that makes deadlocks impossible (by name, say); a process that
+changes an impression, its events or the log of a query has locked that query, or of an impression that `takes_clicks`
+itself.
 
 Any failure is a `StoreError`; after it the engine rolls back and begins again, so `begin` must reconnect where needed.
 `clickbandit.testing.check_store` holds a store to all this.
@@ -20,6 +21,8 @@ from typing import NamedTuple, Protocol
 
 from clickbandit.live.stores.reading import Decision, Reader
 from clickbandit.live.stores.rows import (
+    PENDING,
+    SETTLED,
     ComparisonRow,
     EventRow,
     ImpressionRow,
@@ -61,6 +64,11 @@ class Changes:
     else the store may have them see it later, but `snapshot`, `lock` and `log` never, and of queries only what is
     counted has changed (`updated` and what follows it)."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether some impressions are settled."""
+        return any(impression.outcome == SETTLED for impression in self.touched)
+
     def __bool__(self) -> bool:
         return bool(
             self.queries
@@ -98,7 +106,12 @@ class Locked(NamedTuple):
     queries: dict[str, QueryRow]
     """By name."""
     impressions: dict[str, ImpressionRow]
-    """By id; their queries are among the queries."""
+    """By id; their queries are among the queries, except of some that were only clicked: see `Store.lock`."""
+
+
+def takes_clicks(impression: ImpressionRow, now: int) -> bool:
+    """Whether clicks of it change nothing else: it has time left, and its clicks are not counted."""
+    return impression.outcome == PENDING and impression.reward is None and now < impression.expires
 
 
 class Store(Protocol):
@@ -118,10 +131,17 @@ class Store(Protocol):
         """
 
     def lock(
-        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
+        self,
+        names: Collection[str],
+        ids: Collection[str],
+        new: Sequence[NewQuery],
+        max_queries: int,
+        clicked: Collection[str] = (),
+        now: int = 0,
     ) -> Locked:
-        """Lock the queries of these names and those of these impressions, and read both. A caller that changes such
-        a row also saves it, or rolls back.
+        """Lock these impressions, the queries that they are of, and those of these names, and read all. A caller that
+        changes such a row also saves it, or rolls back. Of an impression that was `clicked`, and no more, the query
+        may be left out if it `takes_clicks` at this time.
 
         The `new` queries, which are among the names, are made if they do not exist, as long as there are fewer than
         `max_queries` of them (counted at least about). Rows are read after the lock is held; names and ids that do

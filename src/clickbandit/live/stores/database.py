@@ -55,11 +55,9 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
-    next_mark: ClassVar[str] = ""
-    """Where there is one: the statement before impressions are settled, to which `set_mark` gives the next mark."""
-    set_mark: ClassVar[str] = ""
-    give_mark: ClassVar[str] = ""
-    """Where there is one: the statement that gives it to those of these ids when they are settled."""
+    next_mark: ClassVar[str]
+    """The statement before impressions are settled, and what gives them the next mark where they are."""
+    set_mark: ClassVar[str]
     for_update: ClassVar[str] = ""
     """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""

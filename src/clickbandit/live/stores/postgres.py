@@ -1,9 +1,11 @@
 """A store in a PostgreSQL database, for any number of processes on any number of machines.
 
 Correctness rests on the database's transactions alone. A batch locks the rows of all queries that it is about, by id,
-after it has made those that are new to it, by name: nobody waits for a row while holding one that comes later, and rows
-just made are invisible to the others, so there are no deadlocks. What a batch reads it reads after that, at the level
-"read committed", and so as the last holder of the lock left it; what is due it locks last, without waiting for anyone.
+after it has made those that are new to it, by name, and then those of all impressions, by id: nobody waits for a row
+while holding one that comes later, and rows just made are invisible to the others, so there are no deadlocks. What a
+batch reads it reads after that, at the level "read committed", and so as the last holder of the lock left it; what is
+due it locks last, without waiting for anyone. Clicks in time change nothing but their impression, so its query is left
+to whoever makes its lists.
 When a worker dies its connection ends, and with it its transaction and its locks.
 """
 
@@ -16,7 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from clickbandit.errors import InputError
-from clickbandit.live.stores.contract import LATE, Changes, Locked, Part
+from clickbandit.live.stores.contract import LATE, Changes, Locked, Part, takes_clicks
 from clickbandit.live.stores.database import Database, insert
 from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.rows import PENDING, ImpressionRow, NewQuery, QueryRow
@@ -45,7 +47,15 @@ _NAMES = (
     "offers",
 )
 
+_TAKES_CLICKS = f"(outcome = {PENDING} and reward is null and expires > ?)"
+"""As `takes_clicks` has it."""
 _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
+_LOCK_QUERIES = (
+    f"select {QUERY} from queries where id in (select id from queries where name = any(?) "
+    "union select query from impressions where id = any(?) "
+    f"union select query from impressions where id = any(?) and not {_TAKES_CLICKS}) order by id for update"
+)
+_LOCK_IMPRESSIONS = f"select {IMPRESSION} from impressions where id = any(?) order by id for update"
 _OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
 """As `Part.owner` has it."""
 _COUNT_AGAIN = 60.0
@@ -58,8 +68,11 @@ _SESSION = {
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
 }
-_OF_BATCHES = {**_SESSION, "enable_seqscan": "off"}
-"""Plans that were made while the tables were empty are kept, and would read all of a table for every batch."""
+_OF_BATCHES = _SESSION | dict.fromkeys(
+    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"), "off"
+)
+"""Batches look up rows by their keys. Plans made while the tables were empty would be kept, and read all of a table
+each time; and only a plain scan of the index of what is due marks the entries of what was settled as dead."""
 _RETRY = (psycopg.errors.UniqueViolation, psycopg.errors.LockNotAvailable, psycopg.OperationalError)
 
 
@@ -70,7 +83,8 @@ class PostgresDatabase(Database):
     one_of = "= any(?)"
     position_of = "strpos"
     is_later = "not base"
-    give_mark = f"update impressions set mark = (select nextval('marks')) where id {one_of}"
+    next_mark = "select nextval('marks')"
+    set_mark = ", mark = currval('marks')"
     for_update = "for update"
     unlocked = "for update of {} skip locked"
 
@@ -80,12 +94,17 @@ class PostgresDatabase(Database):
         """Also without `begin`: for statements that are transactions of their own."""
         self._settings = _SESSION if reconnects else _OF_BATCHES
         self.connection = _connect(url, self._settings)
+        self._begins = False
+        """Whether a transaction begins with the next statement, which saves a wait."""
 
     def begin(self) -> None:
         self._reconnect()
-        self.run("begin")
+        self._begins = True
 
     def roll_back(self) -> None:
+        if self._begins:
+            self._begins = False
+            return
         try:
             self.run("rollback")
         except StoreError:
@@ -104,9 +123,16 @@ class PostgresDatabase(Database):
         return self.cursor(statement, values)
 
     def cursor(self, statement: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
+        self._begin_now()
         return self.connection.execute(_own(statement), values or None)
 
+    def _begin_now(self) -> None:
+        if self._begins:
+            self._begins = False
+            self.connection.execute("begin")
+
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._begin_now()
         with self.connection.cursor() as cursor:
             cursor.executemany(_own(statement), rows)
 
@@ -203,37 +229,40 @@ class PostgresStore(SqlStore):
             raise StoreError(f"PostgreSQL: the commit failed: {said}") from error
 
     def lock(
-        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
+        self,
+        names: Collection[str],
+        ids: Collection[str],
+        new: Sequence[NewQuery],
+        max_queries: int,
+        clicked: Collection[str] = (),
+        now: int = 0,
     ) -> Locked:
-        locked = self._lock(names, ids)
+        wanted = list(names), list(ids), list(clicked), now
+        locked = self._lock(*wanted)
         missing = sorted((query for query in new if query.name not in locked.queries), key=attrgetter("name"))
         if missing and self._count() < max_queries:
             self.database.run("rollback")  # a process that adds a query must hold no other
             self.database.run("begin")
             self._make(_NEW_QUERY, missing, max_queries)
-            locked = self._lock(names, ids)
+            locked = self._lock(*wanted)
         return locked
 
-    def _lock(self, names: Collection[str], ids: Collection[str]) -> Locked:
+    def _lock(self, names: list[str], ids: list[str], clicked: list[str], now: int) -> Locked:
         try:
             with self.database.connection.pipeline():
-                queries = self.database.cursor(
-                    f"select {QUERY} from queries where id in (select id from queries where name = any(?) "
-                    "union select query from impressions where id = any(?)) order by id for update",
-                    (list(names), list(ids)),
-                )
-                impressions = self.database.cursor(
-                    f"select {IMPRESSION} from impressions where id = any(?)", (list(ids),)
-                )
+                queries = self.database.cursor(_LOCK_QUERIES, (names, ids, clicked, now))
+                impressions = self.database.cursor(_LOCK_IMPRESSIONS, (ids + clicked,))
                 rows, found = queries.fetchall(), impressions.fetchall()
         except psycopg.Error as error:
             raise self.database.failure(error) from error
         locked = Locked(
             {row[1]: QueryRow(*row) for row in rows}, {row[0]: ImpressionRow(*row) for row in found}
         )
-        if not {row.query for row in locked.impressions.values()} <= {row[0] for row in rows}:
-            # made by another process between these two statements: its query must be locked first
-            raise StoreError("PostgreSQL: an impression was made meanwhile", retry=True)
+        held, only_clicked = {row[0] for row in rows}, set(clicked)
+        for row in locked.impressions.values():
+            # made or settled by another process between these two statements: its query must be locked first
+            if row.query not in held and not (row.id in only_clicked and takes_clicks(row, now)):
+                raise StoreError("PostgreSQL: an impression changed meanwhile", retry=True)
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
@@ -247,13 +276,18 @@ class PostgresStore(SqlStore):
             for (id,) in self.database.rows(
                 "select impressions.id from impressions join queries on queries.id = query "
                 f"where outcome = {PENDING} and expires <= ? {own} order by expires, impressions.number limit ? "
-                f"{self.database.unlocked.format('queries')}",
+                f"{self.database.unlocked.format('queries, impressions')}",
                 (now, limit),
             )
         ]
-        # what the one before did to them is seen only now that their queries are locked
+        # what the one before did to them is seen only now that they are locked
         self._add(self.database.find(IMPRESSION, "impressions", "id", ids), locked)
         return ids
+
+    def _delete(self, queries: Sequence[int]) -> None:
+        impressions = "select id from impressions where query = any(?) order by id for update"
+        self.database.run(impressions, (list(queries),))  # in the order in which batches lock them
+        super()._delete(queries)
 
     def _count(self) -> int:
         """How many queries there are, about."""
@@ -271,6 +305,8 @@ class PostgresStore(SqlStore):
         )
         try:
             with self.database.connection.pipeline():
+                if changes.settled:  # the lock that `last_mark` waits for, before there is a mark
+                    self.database.run("lock table impressions in row exclusive mode")
                 super().save(ordered)
         except psycopg.Error as error:
             raise self.database.failure(error) from error

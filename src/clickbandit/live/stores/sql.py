@@ -118,8 +118,7 @@ class SqlStore(ABC):
         return [(id, bytes(lesson)) for id, lesson in self.database.rows(asked, (limit,))]
 
     def save(self, changes: Changes) -> None:
-        settled = [impression for impression in changes.touched if impression.outcome == SETTLED]
-        if settled and self.database.next_mark:
+        if changes.settled:
             self.database.run(self.database.next_mark)
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
             _add_impressions.of(list(map(_impression_values, changes.impressions))),
@@ -138,8 +137,6 @@ class SqlStore(ABC):
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
-        if settled and self.database.give_mark:
-            self.database.run(self.database.give_mark, (self.database.list_of([i.id for i in settled]),))
         if changes.forgotten:
             ids = (self.database.list_of(changes.forgotten),)
             self.database.run(f"delete from events where impression {self.database.one_of}", ids)
@@ -160,7 +157,7 @@ class SqlStore(ABC):
         for (kind, settled), rows in kinds.items():
             names, values = _TOUCHED[kind]
             mark = self.database.set_mark if settled else ""
-            yield f"update impressions set {names} {mark} where id = ?", list(map(values, rows))
+            yield f"update impressions set {names}{mark} where id = ?", list(map(values, rows))
 
     def _forget_before(self, query: int, number: int) -> int:
         """Delete all that a snapshot replaces, and say how many rows that were."""

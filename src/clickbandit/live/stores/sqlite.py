@@ -156,7 +156,13 @@ class SqliteStore(SqlStore):
         return database
 
     def lock(
-        self, names: Collection[str], ids: Collection[str], new: Sequence[NewQuery], max_queries: int
+        self,
+        names: Collection[str],
+        ids: Collection[str],
+        new: Sequence[NewQuery],
+        max_queries: int,
+        clicked: Collection[str] = (),
+        now: int = 0,
     ) -> Locked:
         queries = {row.name: row for row in self._rows.queries(names)}
         created = [query for query in new if query.name not in queries]
@@ -165,7 +171,7 @@ class SqliteStore(SqlStore):
             made = self.database.find(QUERY, "queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
         locked = Locked(queries, {})
-        self._lend(ids, locked)
+        self._lend({*ids, *clicked}, locked)
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
