@@ -1,4 +1,4 @@
-"""Simulation: nanoseconds a step, leaps over ten million steps, starting up, threads, memory.
+"""Simulation: nanoseconds a step, leaps over ten million steps, threads, memory; `starting` has what comes before.
 
 On the real queries of the shared folder where it is there (CLICKBANDIT_SHARED, or ../shared), else on the example's:
 ten items, five positions. Beside each policy stand the figures of the paper's authors' code on a server core, and
@@ -9,9 +9,7 @@ import hashlib
 import math
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +20,9 @@ import numpy as np
 
 from benchmarks import Rows, Table
 from benchmarks.live import resident
+from benchmarks.starting import calls, commands, first_use
 from clickbandit.click_models.pbm import PositionBasedModel
+from clickbandit.errors import InputError
 from clickbandit.experiments.simulate import Task, simulate_all
 from clickbandit.policies.base import parse_policy, policy_names
 from clickbandit.progress import progress_bar
@@ -82,7 +82,9 @@ def main(quick: bool) -> Iterator[Table]:
     yield (by_margin := leaps_by_margin(queries, 1 if quick else 4))
     yield paper(stepped.rows, leapt.rows, by_margin.rows)
     yield growth(100_000 if quick else 2_000_000)
-    yield start()
+    yield commands()
+    yield first_use()
+    yield calls(queries, 5 if quick else 60)
     yield threads(queries[0], 100_000 if quick else 500_000, 3 if quick else 15)
     yield memory(queries[0], 200_000 if quick else 1_000_000)
 
@@ -162,26 +164,34 @@ def growth(n: int) -> Table:
     }
     rows = []
     for policy in POLICIES:
-        times = {}
-        for (items, positions), model in users.items():
-            run = Run(Problem(policy, model, positions=positions, horizon=10**6, method="step"), seed=1)
-            run.advance(2 * items)  # past the first look at each item
-            count = max(n // items, 1000)
-            started = time.thread_time()
-            run.advance(count)
-            times[items, positions] = (time.thread_time() - started) / count * 1e9
+        times = {size: step_time(policy, model, n) for size, model in users.items()}
+        first, last = times[SIZES[0]], times[SIZES[-1]]
         order = ALLOWED.get(policy.partition(":")[0], "L log L")
         allowed = ORDERS[order](*SIZES[-1]) / ORDERS[order](*SIZES[0])
         rows.append(
             {
                 "policy": policy,
-                **{f"L={items}, K={positions}": round(times[items, positions]) for items, positions in SIZES},
-                "times": f"{times[SIZES[-1]] / times[SIZES[0]]:,.0f}",
+                **{f"L={items}, K={positions}": times[items, positions] for items, positions in SIZES},
+                "times": "-" if last == "-" else f"{last / first:,.0f}",
                 "allowed": f"{allowed:,.0f}",
                 "a step is": order,
             }
         )
     return Table("Nanoseconds a step with more items and positions, in the PBM", rows)
+
+
+def step_time(policy: str, model: PositionBasedModel, n: int) -> Any:
+    """Nanoseconds a step, unless the policy takes no problem of that size."""
+    n_items, positions = len(model.attraction), len(model.examination)
+    try:
+        run = Run(Problem(policy, model, positions=positions, horizon=10**6, method="step"), seed=1)
+        run.advance(2 * n_items)  # past the first look at each item
+    except InputError:
+        return "-"
+    count = max(n // n_items, 1000)
+    started = time.thread_time()
+    run.advance(count)
+    return round((time.thread_time() - started) / count * 1e9)
 
 
 def twin_time(policy: str, query: Query, n: int = 2000) -> float:
@@ -268,40 +278,7 @@ def leap_time(policy: str, query: Query, model: str, ends: Any, method: str = "a
     return (time.thread_time() - started) * 1e3
 
 
-# --- starting up, threads, memory ---------------------------------------------------------------------------
-
-
-def start() -> Table:
-    """Seconds of whole commands: with nothing compiled, and again."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "CLICKBANDIT_CACHE": cache}
-
-        def seconds(*arguments: str) -> float:
-            command = [sys.executable, "-m", "clickbandit", *arguments]
-            started = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True, env=environment)
-            return time.perf_counter() - started
-
-        rows = [
-            {"command": "clickbandit --help", "first s": "-", "warm s": best_of(5, lambda: seconds("--help"))}
-        ]
-        options = (
-            "simulate",
-            "--queries",
-            str(PROJECT / "examples" / "queries.json"),
-            "--query",
-            "pasta recipe",
-        )
-        for policy in ("batchrank", "cascade-kl-ucb", "ranked-exp3"):
-            one = (*options, "--model", "PBM", "--policy", policy, "--runs", "1", "--steps", "1e6")
-            first = seconds(*one)
-            warm = best_of(3, lambda one=one: seconds(*one))
-            rows.append(
-                {"command": f"simulate {policy}, 1M steps", "first s": round(first, 1), "warm s": warm}
-            )
-    for row in rows:
-        row["warm s"] = round(row["warm s"], 2)
-    return Table("Whole commands (wanted: help within 0.4 s, a warm simulation of 1M steps within 3 s)", rows)
+# --- threads, memory ----------------------------------------------------------------------------------------
 
 
 def threads(query: Query, n: int, turns: int) -> Table:
@@ -373,5 +350,5 @@ def paper(stepped: Rows, leapt: Rows, by_margin: Rows) -> Table:
         ),
     ]
     total = sum(row["seconds on two cores"] for row in rows)
-    rows.append({"policy": "all (wanted: 45 minutes)", "seconds on two cores": round(total)})
+    rows.append({"policy": "all (wanted: 15 minutes)", "seconds on two cores": round(total)})
     return Table("The paper's experiment, 60 queries, 2 models, 10 runs of 10M steps, projected", rows)

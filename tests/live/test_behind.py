@@ -216,3 +216,20 @@ def test_readers_of_a_ranker_see_what_was_committed(tmp_path):
         ranker.rank("boots", ["A", "B"])
         assert ranker.stats(flush=False).impressions == 4
         assert ranker.verify("boots")
+
+
+def test_what_is_asked_of_one_query_leaves_the_others_waiting(tmp_path):
+    path = tmp_path / "clicks.db"
+
+    def seen():
+        with closing(sqlite3.connect(path)) as other:
+            return dict(other.execute("select name, impressions from queries").fetchall())
+
+    with Ranker(f"sqlite:///{path}", policy="random") as ranker:
+        for ask in (ranker.query, ranker.verify):
+            before = ranker.stats().impressions
+            for name in ("boots", "hats"):
+                ranker.rank(name, ["A", "B"])
+            ask("hats")
+            assert (seen()["hats"], sum(seen().values())) == (before // 2 + 1, before + 1)
+        assert ranker.stats().impressions == sum(seen().values()) == 4

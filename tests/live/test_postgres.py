@@ -255,8 +255,7 @@ def test_clicks_while_others_settle(two):
     for thread in threads:
         thread.join()
     stats = two[0].stats()
-    assert set(verdicts) == {"accepted", "late", "duplicate"}
-    assert verdicts["duplicate"] == 160
+    assert verdicts["accepted"] + verdicts["late"] == verdicts["duplicate"] == 160
     assert (stats.settled, stats.clicks, stats.late) == (160, verdicts["accepted"], verdicts["late"])
     assert stats.failures == 0
 

@@ -34,7 +34,7 @@ class AsyncRanker(RankerMethods):
 
     async def limits(self) -> dict[str, float]:
         """How far behind settlement is, in seconds, and how much of what is counted there may be here."""
-        due = await self._read(lambda reader: reader.next_due(), False)
+        due = await self._read(lambda reader: reader.next_due(), None)
         behind = 0 if due is None else max(self._engine.clock.now() - due, 0)
         settings = self._settings
         return {

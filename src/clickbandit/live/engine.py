@@ -23,6 +23,8 @@ from clickbandit.live.clock import Clock
 from clickbandit.live.gathering import Gathering
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
+    FREQUENT,
+    OF_QUERIES,
     Clicks,
     DeleteRequest,
     FlushRequest,
@@ -251,8 +253,8 @@ class Engine:
             ids.update(due, self._disowned)
             locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now)
             touched = locked.queries.values()
-            visible = not kinds or not kinds <= {RankRequest, Clicks}  # which are too many
-            if visible or now >= self._look_at:
+            visible = not kinds or not kinds <= OF_QUERIES
+            if visible or not kinds <= FREQUENT or now >= self._look_at:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
             batch = Batch(store, locked, settings, self.learners, now)
@@ -265,7 +267,7 @@ class Engine:
             self._fresh = {impression.id for impression in batch.new}
             changes = batch.changes()
             changes.visible = visible
-            if changes or (self.hidden and visible):
+            if changes or (self.hidden and (visible or changes.shown)):
                 store.save(changes)
                 if self._fresh.intersection(self._given_up):  # else void in the next transaction alone
                     raise StoreError("lists were made without the store meanwhile", retry=True)
@@ -347,11 +349,8 @@ class Engine:
             if not since or time.monotonic() - since < self._patience:
                 continue
             self._batch = (since, [])
-            waiting: list[Operation] = []
-            for operation in operations:
-                if isinstance(operation.request, RankRequest):
-                    self._given_up.append(operation.request.id)
-                    waiting.append(operation)
+            waiting = [one for one in operations if isinstance(one.request, RankRequest)]
+            self._given_up.extend(one.request.id for one in waiting)  # type: ignore[union-attr]
             with suppress(IndexError):
                 for _ in range(len(self._queue)):
                     queued = self._queue.popleft()

@@ -187,9 +187,9 @@ class RankerMethods(ABC):
         return await self.listed(Listing(search, state, sort, descending, limit, offset), include)
 
     async def listed(
-        self, listing: Listing, include: Include | None = None, *, flush: bool = True
+        self, listing: Listing, include: Include | None = None, *, flush: bool | None = True
     ) -> QueryPage:
-        """Some of the queries; with `flush` once all that is due has settled."""
+        """Some of the queries; see `_read` about `flush`."""
         if include not in (None, "best"):
             raise InputError(f"include must be best, or left out, found {include!r}")
         if include is not None:
@@ -198,7 +198,7 @@ class RankerMethods(ABC):
         if include is None:
             return found
         with_best = [
-            await self._read(partial(best_included, found=one, algorithms=self._algorithms), False)
+            await self._read(partial(best_included, found=one, algorithms=self._algorithms), None)
             for one in found.queries  # each for itself, so that others can read in between
         ]
         return QueryPage(with_best, found.total)
@@ -206,12 +206,12 @@ class RankerMethods(ABC):
     async def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
         detail = cast(QueryDetail, await self._do(DetailRequest(_query_name(query))))
-        compared = await self._read(lambda reader: self._holdouts(reader, query), False)
+        compared = await self._read(lambda reader: self._holdouts(reader, query), None)
         sure = certainty(detail.learned, detail.best)
         advice = freezing(detail.summary, sure, compared["holdout"], compared["holdout_week"])
         return replace(detail, **compared, freezing=advice, rewards=self._settings.rewards)
 
-    async def history(self, query: str, *, flush: bool = True) -> QueryHistory:
+    async def history(self, query: str, *, flush: bool | None = True) -> QueryHistory:
         """How it learned: how items were grouped over time, clicks over time, the last impressions."""
         return await self._read(lambda reader: history_view(reader, _query_name(query)), flush)
 
@@ -286,7 +286,7 @@ class RankerMethods(ABC):
         check = Check(query, self._algorithms, in_use.query, in_use)
         verified = None
         while verified is None:
-            verified = await self._read(check.step, False)
+            verified = await self._read(check.step, None)
         if check.damage is not None:
             self._engine.learners.found_damage(query, check.damage)
         return verified
@@ -301,7 +301,7 @@ class RankerMethods(ABC):
 
     async def operations(self) -> Operations:
         """The store's size, what was forgotten, and how late clicks come."""
-        return await self._read(self._operations, False)
+        return await self._read(self._operations, None)
 
     async def ping(self) -> None:
         """Raise a `StoreError` unless the store works."""
@@ -320,11 +320,11 @@ class RankerMethods(ABC):
     def _submit_read(self, function: Callable[[Reader], T]) -> "Future[T]":
         return self._readers.submit(lambda: function(self._open_reader()))
 
-    async def _read(self, function: Callable[[Reader], T], flush: bool) -> T:
-        """What a function finds in the store, if it should after all that is due has settled."""
+    async def _read(self, function: Callable[[Reader], T], flush: bool | None) -> T:
+        """What a function finds in the store, with `flush` after what is due has settled; with None, seconds old."""
         if flush:
             await self._do(FlushRequest())
-        elif self._engine.hidden:
+        elif flush is not None and self._engine.hidden:
             with suppress(StoreError):  # what can be seen without it is better than nothing
                 await self.ping()
         return await self._wait(self._submit_read(function))

@@ -79,6 +79,7 @@ class OfQueries(Transaction):
 
     def _detail(self, row: QueryRow) -> QueryDetail:
         learner = self.learner(row)
+        self._to_show.append(row.id)
         return QueryDetail(
             summary=summary(row),
             items=list(learner.items),
@@ -93,4 +94,5 @@ class OfQueries(Transaction):
         if request.in_memory and self.learners.get(row.id) is None:
             return None
         learner = self.learner(row)
+        self._to_show.append(row.id)
         return InUse(row.id, row.number, learner.to_bytes(), row.id not in self._replaced)

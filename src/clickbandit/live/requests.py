@@ -346,6 +346,12 @@ Request = (
 )
 
 
+FREQUENT: set[type] = {RankRequest, Clicks}
+"""Too many to look at what is due each time."""
+OF_QUERIES = FREQUENT | {DetailRequest, StateRequest}
+"""What needs no other query than its own to be seen by readers."""
+
+
 def concerns(requests: Iterable[Request]) -> tuple[set[str], set[str], set[str], list[str]]:
     """The queries and impressions that a batch is about, the impressions that were clicked, and the events."""
     names: set[str] = set()

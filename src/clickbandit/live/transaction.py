@@ -71,6 +71,8 @@ class Transaction:
         """Queries whose items may be regrouped."""
         self._frozen: set[int] = set()
         """Queries that were frozen or unfrozen."""
+        self._to_show: list[int] = []
+        """Queries that readers are to see as they are now."""
 
     def changes(self) -> Changes:
         """All that is to be written."""
@@ -103,6 +105,7 @@ class Transaction:
             forgotten=self._forgotten,
             forgotten_users=self._forgotten_users,
             lessons=self._lessons({snapshot.query for snapshot in snapshots}),
+            shown=self._to_show,
         )
 
     def _lessons(self, queries: set[int]) -> list[tuple[int, bytes]]:

@@ -303,7 +303,7 @@ class Api:
                 async def overview() -> Any:
                     return {
                         "stats": (await self._workers()).in_stats(await self.ranker.stats(flush=False)),
-                        "page": await self.ranker.listed(_listing(parameters), flush=False),
+                        "page": await self.ranker.listed(_listing(parameters), flush=None),
                     }
 
                 return overview
@@ -312,7 +312,7 @@ class Api:
                 async def one_query() -> Any:
                     return {
                         "detail": await self.query(parameters.query),
-                        "history": await self.ranker.history(parameters.query, flush=False),
+                        "history": await self.ranker.history(parameters.query, flush=None),
                     }
 
                 return one_query

@@ -18,7 +18,7 @@ MAX_STREAMS = 100
 """In one process."""
 _MIN_INTERVAL = 1.0
 """Seconds between two messages at least."""
-_SHARE = 0.05
+_SHARE = 0.01
 """Of the time that may go into working out one view: what takes long is shown less often."""
 _ALIVE = b":\n\n"
 """Says that the connection is there, when there is nothing else to say."""

@@ -80,7 +80,8 @@ class Behind:
         else:
             # a log is replayed from a snapshot on, so none of its rows may go across one
             self._write_batch()
-            self._put_queries([*self._overdue(), *(snapshot.query for snapshot in changes.snapshots)])
+            snapshots = (snapshot.query for snapshot in changes.snapshots)
+            self._put_queries([*self._overdue(), *snapshots, *changes.shown])
 
     def put_all(self) -> None:
         """Put everything into the tables."""

@@ -63,6 +63,8 @@ class Changes:
     """Whether readers see the queries and the log as soon as this is committed, with all that was committed before;
     else the store may have them see it later, but `snapshot`, `lock` and `log` never, and of queries only what is
     counted has changed (`updated` and what follows it)."""
+    shown: list[int] = field(default_factory=list)
+    """Queries of which they see all in any case."""
 
     @property
     def settled(self) -> bool:
