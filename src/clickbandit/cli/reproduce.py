@@ -55,7 +55,10 @@ def reproduce(
     ] = None,
     reading: TableOptions,
     scale: Annotated[
-        str, typer.Option(help="quick: a minute or so. paper: as in the paper, half an hour on two cores.")
+        str,
+        typer.Option(
+            help="quick: a minute or so. paper: as in the paper, ten to twenty minutes on two cores."
+        ),
     ] = "quick",
     steps: Steps = None,
     runs: Runs = None,

@@ -148,9 +148,8 @@ class Api:
         return Quick(request, self._listed, partial(self._rank_by, owner))
 
     def _rank_by(self, owner: Peer, request: RankRequest, waiting: Any) -> None:
-        request = request._replace(
-            is_new=False
-        )  # so that it is one list, whichever worker makes it in the end
+        # so that it is one list, whichever worker makes it in the end
+        request = request._replace(is_new=False)
         owner.ask(RANK, _pack(request), _Elsewhere(self.ranker, request, waiting))
 
     def _rank_for_another(self, content: bytes, question: Question) -> None:

@@ -286,7 +286,8 @@ class PostgresStore(SqlStore):
 
     def _delete(self, queries: Sequence[int]) -> None:
         impressions = "select id from impressions where query = any(?) order by id for update"
-        self.database.run(impressions, (list(queries),))  # in the order in which batches lock them
+        # in the order in which batches lock them, and only counted, for they may be many
+        self.database.run(f"select count(*) from ({impressions}) as held", (list(queries),))
         super()._delete(queries)
 
     def _count(self) -> int:
