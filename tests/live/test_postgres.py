@@ -227,6 +227,23 @@ def test_whoever_settles_waits_for_clicks_under_way(two, url):
     assert settled[0].clicked == shown.items[:1]
 
 
+def test_a_query_is_deleted_in_the_order_in_which_clicks_lock(two, url):
+    """Else whoever clicks two of its impressions and whoever deletes them may wait for each other."""
+    first, second = two
+    for id in ("b", "a"):  # as they lie in the table
+        first.rank("shoes", ITEMS, id=id)
+    deleted = []
+    thread = threading.Thread(target=lambda: deleted.append(second.delete("shoes")))
+    with psycopg.connect(url) as clicking:
+        clicking.execute("set local lock_timeout = '2s'")
+        clicking.execute("update impressions set clicks = 1 where id = 'a'")
+        thread.start()
+        time.sleep(0.3)
+        clicking.execute("update impressions set clicks = 1 where id = 'b'")
+    thread.join()
+    assert deleted == [2]
+
+
 def test_clicks_while_others_settle(two):
     """Each is counted in its impression, or is late."""
     shown = [two[0].rank(f"query {k % 4}", ITEMS) for k in range(160)]

@@ -18,8 +18,10 @@ MAX_STREAMS = 100
 """In one process."""
 _MIN_INTERVAL = 1.0
 """Seconds between two messages at least."""
-_SHARE = 0.01
+_SHARE, _MAX_SHARE = 0.01, 0.05
 """Of the time that may go into working out one view: what takes long is shown less often."""
+_MAX_PAUSE = 4.0
+"""Seconds after which it is shown again even if that takes more than the first share, but never more than the other."""
 _ALIVE = b":\n\n"
 """Says that the connection is there, when there is nothing else to say."""
 
@@ -106,4 +108,13 @@ class Streams:
                 message = b"event: problem\ndata: " + _encode(told) + b"\n\n"
             view.show(message)
             took = time.perf_counter() - started
-            await asyncio.sleep(max(_MIN_INTERVAL - took, took / _SHARE))
+            await asyncio.sleep(pause(took))
+
+
+def pause(took: float) -> float:
+    """How long a view that took so many seconds stays as it is.
+
+    >>> [round(pause(took), 1) for took in (0.001, 0.02, 0.1, 1.0)]
+    [1.0, 2.0, 4.0, 20.0]
+    """
+    return max(_MIN_INTERVAL - took, min(took / _SHARE, _MAX_PAUSE), took / _MAX_SHARE)
