@@ -166,9 +166,8 @@ def _fill(store: Store, rows: list[QueryRow]) -> _Filled:
     snapshots = [Snapshot(rows[0].id, n, bytes([n]) * 300, 1000 + n, 2**32 - n) for n in (4, 9)]
     histories = {rows[0].id: b'{"frames": []}', rows[1].id: b"\x00\xff"}
     _lock(store, [row.name for row in rows])
-    store.save(
-        Changes(rows, impressions, [], events, log, snapshots, [(rows[0].id, b"old"), *histories.items()])
-    )
+    store.save(Changes(rows, impressions, [], events, log, snapshots, [(rows[0].id, b"old")]))
+    store.save(Changes(histories=list(histories.items())))
     store.commit()
     return _Filled(rows, impressions, events, log, snapshots, histories)
 

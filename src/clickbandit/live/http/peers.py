@@ -41,6 +41,7 @@ class _Wire(asyncio.Protocol):
     ) -> None:
         self._got, self._lost, self._made = got, lost, made
         self._received = bytearray()
+        self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
@@ -63,8 +64,15 @@ class _Wire(asyncio.Protocol):
         del received[:at]
 
     def send(self, number: int, kind: int, content: bytes) -> None:
+        """All that is sent in one turn of the event loop goes together."""
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent += (_FRAME.pack(len(content), number, kind), content)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
         if not self.transport.is_closing():
-            self.transport.write(_FRAME.pack(len(content), number, kind) + content)
+            self.transport.write(b"".join(unsent))
 
 
 class Question:

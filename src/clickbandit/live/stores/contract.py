@@ -48,9 +48,9 @@ class Changes:
     log: list[LogRow] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     histories: list[tuple[int, bytes]] = field(default_factory=list)
-    """Of queries, in the place of those that they had."""
+    """Of queries, each of which is there once at most, in the place of those that they had."""
     offers: list[OfferRow] = field(default_factory=list)
-    """To be there: those that are already are left as they are, but that they are in use."""
+    """To be there, each once at most: those that are already are left as they are, but that they are in use."""
     comparisons: list[ComparisonRow] = field(default_factory=list)
     """To be added to those with the same key, each of which is there once at most."""
     forgotten: list[str] = field(default_factory=list)

@@ -55,9 +55,6 @@ class Database(ABC):
     """The function that finds a text in another."""
     is_later: ClassVar[str]
     """Of a snapshot: that the log does not start from it."""
-    next_mark: ClassVar[str]
-    """The statement before impressions are settled, and what gives them the next mark where they are."""
-    set_mark: ClassVar[str]
     for_update: ClassVar[str] = ""
     """Ends a selection of rows: lock them."""
     unlocked: ClassVar[str] = ""
@@ -86,6 +83,16 @@ class Database(ABC):
     @abstractmethod
     def list_of(self, values: Collection[Any]) -> Any:
         """A value for `one_of`."""
+
+    @abstractmethod
+    def update(
+        self, table: str, names: tuple[str, ...], rows: Sequence[Sequence[Any]], marked: bool = False
+    ) -> None:
+        """Set these columns of rows, each of which has their values and its id; and their mark if they get it."""
+
+    @abstractmethod
+    def next_mark(self) -> None:
+        """Before a transaction settles impressions, all of which get one mark."""
 
     @abstractmethod
     def last_mark(self) -> int:

@@ -10,43 +10,23 @@ When a worker dies its connection ends, and with it its transaction and its lock
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache
 from operator import attrgetter
-from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.stores.contract import LATE, Changes, Locked, Part, takes_clicks
-from clickbandit.live.stores.database import Database, insert
+from clickbandit.live.stores.database import insert
 from clickbandit.live.stores.migrations import VERSION, steps
+from clickbandit.live.stores.postgres_database import NAMES, PostgresDatabase
 from clickbandit.live.stores.rows import PENDING, ImpressionRow, NewQuery, QueryRow
 from clickbandit.live.stores.schema import tables
 from clickbandit.live.stores.sql import SqlStore
 from clickbandit.live.stores.sql_reader import IMPRESSION, QUERY, SqlReader
 from clickbandit.live.values import StoreError, Unreachable
 
-try:
-    import psycopg
-except ImportError as error:
-    raise InputError(
-        "a PostgreSQL store needs psycopg: install it with pip install 'clickbandit[postgres]'"
-    ) from error
-
 _TABLES = f"{tables('postgresql')}create sequence marks"
-_NAMES = (
-    "meta",
-    "queries",
-    "impressions",
-    "events",
-    "log",
-    "snapshots",
-    "histories",
-    "comparisons",
-    "offers",
-)
-
 _TAKES_CLICKS = f"(outcome = {PENDING} and reward is null and expires > ?)"
 """As `takes_clicks` has it."""
 _NEW_QUERY = f"{insert('queries', NewQuery._fields)} on conflict (name) do nothing"
@@ -60,115 +40,6 @@ _OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
 """As `Part.owner` has it."""
 _COUNT_AGAIN = 60.0
 """Seconds after which the queries are counted again, since other processes add some too."""
-_SESSION = {
-    # a process that hangs must not keep others waiting for ever, nor a network that swallows packets
-    "idle_in_transaction_session_timeout": "15s",
-    "lock_timeout": "15s",
-    "statement_timeout": "60s",
-    "default_transaction_isolation": "read committed",
-    "synchronous_commit": "on",
-}
-_OF_BATCHES = _SESSION | dict.fromkeys(
-    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"), "off"
-)
-"""Batches look up rows by their keys. Plans made while the tables were empty would be kept, and read all of a table
-each time; and only a plain scan of the index of what is due marks the entries of what was settled as dead."""
-_RETRY = (psycopg.errors.UniqueViolation, psycopg.errors.LockNotAvailable, psycopg.OperationalError)
-
-
-class PostgresDatabase(Database):
-    """A connection to a server."""
-
-    errors = psycopg.Error
-    one_of = "= any(?)"
-    position_of = "strpos"
-    is_later = "not base"
-    next_mark = "select nextval('marks')"
-    set_mark = ", mark = currval('marks')"
-    for_update = "for update"
-    unlocked = "for update of {} skip locked"
-
-    def __init__(self, url: str, *, reconnects: bool = False) -> None:
-        self._url = url
-        self._reconnects = reconnects
-        """Also without `begin`: for statements that are transactions of their own."""
-        self._settings = _SESSION if reconnects else _OF_BATCHES
-        self.connection = _connect(url, self._settings)
-        self._begins = False
-        """Whether a transaction begins with the next statement, which saves a wait."""
-
-    def begin(self) -> None:
-        self._reconnect()
-        self._begins = True
-
-    def roll_back(self) -> None:
-        if self._begins:
-            self._begins = False
-            return
-        try:
-            self.run("rollback")
-        except StoreError:
-            self.connection.close()
-
-    def _reconnect(self) -> None:
-        if self.connection.closed:
-            try:
-                self.connection = _connect(self._url, self._settings)
-            except psycopg.Error as error:
-                raise self.failure(error) from error
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> "psycopg.Cursor[Any]":
-        if self._reconnects:
-            self._reconnect()
-        return self.cursor(statement, values)
-
-    def cursor(self, statement: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
-        self._begin_now()
-        return self.connection.execute(_own(statement), values or None)
-
-    def _begin_now(self) -> None:
-        if self._begins:
-            self._begins = False
-            self.connection.execute("begin")
-
-    def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        self._begin_now()
-        with self.connection.cursor() as cursor:
-            cursor.executemany(_own(statement), rows)
-
-    def failure(self, error: Exception) -> StoreError:
-        """One that may be gone at the next attempt is worth another."""
-        if self._reconnects and isinstance(error, psycopg.OperationalError):
-            self.connection.close()
-        said = " ".join(str(error).split()) or type(error).__name__
-        return StoreError(f"PostgreSQL: {said}", retry=isinstance(error, _RETRY))
-
-    def list_of(self, values: Collection[Any]) -> list[Any]:
-        return list(values)
-
-    def last_mark(self) -> int:
-        """Transactions that are settling end before the lock is taken, and those that begin later get higher marks."""
-        self._reconnect()
-        self.run("begin")
-        try:
-            self.run("lock table impressions in share mode")
-            ((mark,),) = self.rows("select case when is_called then last_value else 0 end from marks")
-        finally:
-            self.roll_back()
-        return int(mark)
-
-    def size(self) -> int:
-        sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in _NAMES)
-        return int(self.rows(f"select {sizes}")[0][0])
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-@cache
-def _own(statement: str) -> str:
-    """A statement with the database's placeholders."""
-    return statement.replace("?", "%s")
 
 
 class PostgresStore(SqlStore):
@@ -183,14 +54,9 @@ class PostgresStore(SqlStore):
                 self.database = PostgresDatabase(url)
                 failed.callback(self.database.close)
                 self._make_tables()
-            except (psycopg.Error, StoreError) as error:
-                said = " ".join(str(error).split()).removeprefix("PostgreSQL: ")
-                later = (
-                    error.retry
-                    if isinstance(error, StoreError)
-                    else isinstance(error, psycopg.OperationalError)
-                )
-                raise (Unreachable if later else InputError)(
+            except StoreError as error:
+                said = str(error).removeprefix("PostgreSQL: ")
+                raise (Unreachable if error.retry else InputError)(
                     f"the PostgreSQL database cannot be used as a store: {said}"
                 ) from error
             failed.pop_all()
@@ -200,7 +66,7 @@ class PostgresStore(SqlStore):
         with self._transaction() as run:
             run("select pg_advisory_xact_lock(hashtext('clickbandit tables'))")  # workers start at once
             name = "table_schema = current_schema() and table_name"
-            found = self.database.find("table_name", "information_schema.tables", name, _NAMES)
+            found = self.database.find("table_name", "information_schema.tables", name, NAMES)
             if not found:
                 run(_TABLES)
                 return
@@ -216,10 +82,7 @@ class PostgresStore(SqlStore):
                 run("update meta set version = ?", (VERSION,))
 
     def _open(self) -> PostgresDatabase:
-        try:
-            return PostgresDatabase(self._url, reconnects=True)
-        except psycopg.Error as error:
-            raise self.database.failure(error) from error
+        return PostgresDatabase(self._url, reconnects=True)
 
     def commit(self) -> None:
         try:
@@ -248,13 +111,10 @@ class PostgresStore(SqlStore):
         return locked
 
     def _lock(self, names: list[str], ids: list[str], clicked: list[str], now: int) -> Locked:
-        try:
-            with self.database.connection.pipeline():
-                queries = self.database.cursor(_LOCK_QUERIES, (names, ids, clicked, now))
-                impressions = self.database.cursor(_LOCK_IMPRESSIONS, (ids + clicked,))
-                rows, found = queries.fetchall(), impressions.fetchall()
-        except psycopg.Error as error:
-            raise self.database.failure(error) from error
+        with self.database.together():
+            queries = self.database.cursor(_LOCK_QUERIES, (names, ids, clicked, now))
+            impressions = self.database.cursor(_LOCK_IMPRESSIONS, (ids + clicked,))
+            rows, found = queries.fetchall(), impressions.fetchall()
         locked = Locked(
             {row[1]: QueryRow(*row) for row in rows}, {row[0]: ImpressionRow(*row) for row in found}
         )
@@ -266,18 +126,15 @@ class PostgresStore(SqlStore):
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
-        own = (
-            ""
-            if part.of == 1
-            else f"and (mod({_OWNER}, {part.of}) = {part.number} or expires <= {now - LATE})"
-        )
+        own = f"(mod({_OWNER}, ?) = ? or expires <= ?)" if part.of > 1 else "true"
+        values = (part.of, part.number, now - LATE) if part.of > 1 else ()
         ids = [
             id
             for (id,) in self.database.rows(
                 "select impressions.id from impressions join queries on queries.id = query "
-                f"where outcome = {PENDING} and expires <= ? {own} order by expires, impressions.number limit ? "
+                f"where outcome = {PENDING} and expires <= ? and {own} order by expires, impressions.number limit ? "
                 f"{self.database.unlocked.format('queries, impressions')}",
-                (now, limit),
+                (now, *values, limit),
             )
         ]
         # what the one before did to them is seen only now that they are locked
@@ -304,21 +161,17 @@ class PostgresStore(SqlStore):
             impressions=sorted(changes.impressions, key=attrgetter("id")),
             events=sorted(changes.events),
         )
-        try:
-            with self.database.connection.pipeline():
-                if changes.settled:  # the lock that `last_mark` waits for, before there is a mark
-                    self.database.run("lock table impressions in row exclusive mode")
-                super().save(ordered)
-        except psycopg.Error as error:
-            raise self.database.failure(error) from error
+        with self.database.together():
+            super().save(ordered)
 
 
 def open_database(url: str) -> SqlReader:
     """Reads a database that others may serve."""
     try:
         database = PostgresDatabase(url, reconnects=True)
-    except psycopg.Error as error:
-        raise InputError(f"the PostgreSQL database cannot be read as a store: {error}") from None
+    except StoreError as error:
+        said = str(error).removeprefix("PostgreSQL: ")
+        raise InputError(f"the PostgreSQL database cannot be read as a store: {said}") from None
     try:
         if steps("the PostgreSQL database", database.rows("select version from meta")[0][0], "postgresql"):
             raise InputError(
@@ -332,20 +185,3 @@ def open_database(url: str) -> SqlReader:
             ) from None
         raise
     return SqlReader(database)
-
-
-def _connect(url: str, settings: Mapping[str, str]) -> "psycopg.Connection[Any]":
-    """Every statement by itself, except between `begin` and `commit`."""
-    connection = psycopg.connect(
-        url,
-        autocommit=True,
-        connect_timeout=10,
-        keepalives_idle=10,
-        keepalives_interval=5,
-        keepalives_count=3,
-        tcp_user_timeout=20_000,
-        application_name="clickbandit",
-    )
-    for name, value in settings.items():
-        connection.execute("select set_config(%s, %s, false)", (name, value))
-    return connection

@@ -30,12 +30,11 @@ from clickbandit.live.stores.rows import (
 )
 from clickbandit.live.stores.sql_reader import DECISION, LOG, QUERY, SNAPSHOT, SqlReader
 
-_CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
+_CHANGING = tuple(name for name in QUERY_COLUMNS if name not in ("id", "name", "created"))
 _query_values = attrgetter(*_CHANGING, "id")
 _impression_values = attrgetter(*IMPRESSION_COLUMNS)
-_SET_QUERY = f"update queries set {', '.join(f'{columns([name])} = ?' for name in _CHANGING)} where id = ?"
 _TOUCHED = {
-    kind: (", ".join(f"{name} = ?" for name in names), attrgetter(*names, "id"))
+    kind: (names, attrgetter(*names, "id"))
     for kind, names in (
         ("clicked", ("clicks",)),
         ("over", ("outcome", "clicks")),
@@ -119,10 +118,8 @@ class SqlStore(ABC):
 
     def save(self, changes: Changes) -> None:
         if changes.settled:
-            self.database.run(self.database.next_mark)
+            self.database.next_mark()
         written: tuple[tuple[str, Sequence[Sequence[Any]]], ...] = (
-            _add_impressions.of(list(map(_impression_values, changes.impressions))),
-            *self._set(changes.touched),
             _add_events.of(changes.events),
             (_ADD_SNAPSHOT, changes.snapshots),
             (_SET_HISTORY, changes.histories),
@@ -134,6 +131,8 @@ class SqlStore(ABC):
         based = [(snapshot.query, snapshot.number) for snapshot in changes.snapshots if snapshot.base]
         self.database.run_many("delete from snapshots where query = ? and number <= ?", based)
         self._save_queries(changes)
+        self.database.run_many(*_add_impressions.of(list(map(_impression_values, changes.impressions))))
+        self._save_touched(changes.touched)
         for statement, rows in written:
             self.database.run_many(statement, rows)
         self.database.run_many(_FORGET_LOG, based)
@@ -144,11 +143,11 @@ class SqlStore(ABC):
 
     def _save_queries(self, changes: Changes) -> None:
         """Their rows, and those of their logs."""
-        self.database.run_many(_SET_QUERY, [_query_values(row) for row in changes.queries])
+        self.database.update("queries", _CHANGING, [_query_values(row) for row in changes.queries])
         self.database.run_many(_ADD_LOG, changes.log)
 
-    def _set(self, touched: Sequence[ImpressionRow]) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
-        """The statements that change impressions: few columns of most."""
+    def _save_touched(self, touched: Sequence[ImpressionRow]) -> None:
+        """Few columns of most."""
         kinds: dict[tuple[str, bool], list[ImpressionRow]] = {}
         for one in touched:
             earns = one.reward is not None or one.rewards is not None
@@ -156,8 +155,7 @@ class SqlStore(ABC):
             kinds.setdefault((kind, one.outcome == SETTLED), []).append(one)
         for (kind, settled), rows in kinds.items():
             names, values = _TOUCHED[kind]
-            mark = self.database.set_mark if settled else ""
-            yield f"update impressions set {names}{mark} where id = ?", list(map(values, rows))
+            self.database.update("impressions", names, list(map(values, rows)), marked=settled)
 
     def _forget_before(self, query: int, number: int) -> int:
         """Delete all that a snapshot replaces, and say how many rows that were."""

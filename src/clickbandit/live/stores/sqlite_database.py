@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from clickbandit.live.stores.database import Database
+from clickbandit.live.stores.database import Database, columns
 from clickbandit.live.values import StoreError
 
 _KEYS_TOGETHER = 50
@@ -25,8 +25,6 @@ class SqliteDatabase(Database):
     one_of = "in (select value from json_each(?))"
     position_of = "instr"
     is_later = "base = 0"
-    next_mark = "update meta set mark = coalesce(mark, 0) + 1"
-    set_mark = ", mark = (select mark from meta)"
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
@@ -52,6 +50,11 @@ class SqliteDatabase(Database):
             some = rows[at : at + _ROWS_TOGETHER]
             self._connection.execute(_for_rows(statement, len(some)), tuple(chain.from_iterable(some)))
 
+    def update(
+        self, table: str, names: tuple[str, ...], rows: Sequence[Sequence[Any]], marked: bool = False
+    ) -> None:
+        self.run_many(_update(table, names, marked), rows)
+
     def failure(self, error: Exception) -> StoreError:
         return StoreError(f"SQLite: {error}")
 
@@ -68,6 +71,9 @@ class SqliteDatabase(Database):
     def list_of(self, values: Collection[Any]) -> str:
         return json.dumps(list(values))
 
+    def next_mark(self) -> None:
+        self.run("update meta set mark = coalesce(mark, 0) + 1")
+
     def last_mark(self) -> int:
         return int(self.rows("select coalesce(mark, 0) from meta")[0][0])
 
@@ -77,6 +83,12 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         self._connection.close()
+
+
+@lru_cache
+def _update(table: str, names: tuple[str, ...], marked: bool) -> str:
+    sets = [f"{columns([name])} = ?" for name in names] + ["mark = (select mark from meta)"] * marked
+    return f"update {table} set {', '.join(sets)} where id = ?"
 
 
 @lru_cache
