@@ -1,93 +1,146 @@
 """What a list costs with one worker on PostgreSQL, and with two that have twice the load: processor time.
 
-    python -m benchmarks.workers             # a minute
-    python -m benchmarks.workers --seconds 60 --turns 3
+    python -m benchmarks.workers             # a minute and a half
+    python -m benchmarks.workers --seconds 300
 
 Each worker has the load of `benchmarks.live`: the more lists are in a batch, the less each of them costs, so with the
-same load two workers cost more than one. They take turns, and of each the best turn counts.
+same load two workers cost more than one. Each of the two services has a database server of its own, and they are asked
+in turns, for a machine that others use is faster in one minute than in the next. What a service does while the other is
+asked counts: it settles what was shown before.
 """
 
 import argparse
-import asyncio
 import json
+import os
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import uvloop
 from tests.live.postgres import database
 
-from benchmarks.live import CONNECTIONS, MEASURED, WARM_UP, Load, connect, cpu_seconds, drive, server
+from benchmarks.live import CONNECTIONS, MEASURED, Connection, Load, connect, drive, server
+
+_TURN = 1.0
+"""Seconds."""
+_WARM_UP = 8.0
+
+
+class _Side:
+    """A service with so many workers, and what was seen of it."""
+
+    def __init__(self, workers: int, service: int, postgres: int, port: int) -> None:
+        self.workers = workers
+        self.port = port
+        self._pids = service, postgres
+        self.load = Load()
+        self.connections: list[Connection] = []
+        self.lists = self.batches = 0
+        self.seconds = 0.0
+        self.used: list[float] = []
+        """Seconds of CPU, of the service and of the database."""
+
+    async def connect(self) -> None:
+        """To all of its workers: connections go to those that are there."""
+        url = f"http://127.0.0.1:{self.port}/v1/health"
+        while self.workers > 1 and len(_json(url)["workers"]) < self.workers:
+            time.sleep(0.2)
+        self.connections = await connect(self.port, CONNECTIONS * self.workers)
+        await self.load.meet(self.connections)
+
+    def start(self) -> None:
+        """Count from now on."""
+        self.lists = 0
+        self.seconds = 0.0
+        self.batches, self.used = -self._batches(), [-cpu_seconds(pid) for pid in self._pids]
+
+    async def turn(self) -> None:
+        self.load.reset()
+        started = time.perf_counter()
+        await drive(self.connections, self.load.rank_and_click, _TURN)
+        self.seconds += time.perf_counter() - started
+        self.lists += len(self.load.rank_times)
+
+    def end(self) -> None:
+        self.used = [used + cpu_seconds(pid) for used, pid in zip(self.used, self._pids, strict=True)]
+        self.batches += self._batches()
+
+    @property
+    def microseconds(self) -> list[float]:
+        """For a list."""
+        return [used / self.lists * 1e6 for used in self.used]
+
+    def _batches(self) -> int:
+        return int(_json(f"http://127.0.0.1:{self.port}/v1/stats")["batches"])
+
+    def __str__(self) -> str:
+        service, postgres = self.microseconds
+        return (
+            f"{self.workers} worker{'s' * (self.workers > 1)}: {service:.0f} us of the service and {postgres:.0f} us "
+            f"of PostgreSQL a list with its click, {self.lists / self.seconds:,.0f} lists/s, "
+            f"{self.lists / self.batches:.1f} in a batch"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.workers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each turn")
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=60.0, help="for both together")
     parser.add_argument("--workers", type=int, default=2, help="against one")
     given = parser.parse_args()
-    costs: dict[int, list[tuple[float, float]]] = {1: [], given.workers: []}
-    for _ in range(given.turns):
-        for workers in costs:
-            costs[workers].append(measure(workers, given.seconds))
-    best = {workers: min(turns) for workers, turns in costs.items()}
-    for workers, (service, postgres) in best.items():
-        print(
-            f"{workers} workers: {service:.0f} us of the service and {postgres:.0f} us of PostgreSQL a list"
-        )
-    one, many = best[1], best[given.workers]
-    print(f"ratio {many[0] / one[0]:.2f} of the service, {sum(many) / sum(one):.2f} with PostgreSQL")
+    with ExitStack() as stack:
+        sides = []
+        for workers in (1, given.workers):
+            running = stack.enter_context(database())
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            options = (*MEASURED, "--store", running.url, "--workers", str(workers), "--no-log-requests")
+            process, port = stack.enter_context(server(folder, options))
+            sides.append(_Side(workers, process.pid, running.process.pid, port))
+        uvloop.run(_compare(sides, given.seconds))
+    one, many = sides
+    ratios = [b / a for a, b in zip(one.microseconds, many.microseconds, strict=True)]
+    both = sum(many.microseconds) / sum(one.microseconds)
+    print(one, many, sep="\n")
+    print(f"{ratios[0]:.2f} times as much of the service, {ratios[1]:.2f} of PostgreSQL, {both:.2f} in all")
 
 
-def measure(workers: int, seconds: float) -> tuple[float, float]:
-    """Microseconds a list with its click: of all processes of the service, and of the database."""
-    with tempfile.TemporaryDirectory() as folder, database() as running:
-        options = (*MEASURED, "--store", running.url, "--workers", str(workers), "--no-log-requests")
-        with server(Path(folder), options) as (process, port):
-            return asyncio.run(_load(process.pid, running.process.pid, port, seconds, workers))
+async def _compare(sides: list[_Side], seconds: float) -> None:
+    for side in sides:
+        await side.connect()
+    await _in_turns(sides, _WARM_UP)
+    for side in sides:
+        side.start()
+    await _in_turns(sides, seconds)
+    for side in sides:
+        side.end()
+        for connection in side.connections:
+            connection.transport.close()
 
 
-async def _load(service: int, postgres: int, port: int, seconds: float, workers: int) -> tuple[float, float]:
-    await _until_all_answer(service, workers)
-    connections = await connect(port, CONNECTIONS * workers)
-    load = Load()
-    await load.meet(connections)
-    await drive(connections, load.rank_and_click, WARM_UP)
-    load.reset()
-    stats = _stats(port)
-    before, started = (cpu_seconds(service), cpu_seconds(postgres)), time.perf_counter()
-    await drive(connections, load.rank_and_click, seconds)
-    lists, elapsed = len(load.rank_times), time.perf_counter() - started
-    used = [cpu_seconds(pid) - then for pid, then in zip((service, postgres), before, strict=True)]
-    for connection in connections:
-        connection.transport.close()
-    batches = _stats(port)["batches"] - stats["batches"]
-    print(
-        f"{workers} workers: {lists / elapsed:.0f} lists/s, {lists / batches:.1f} a batch, CPU us a list "
-        f"{[round(seconds / lists * 1e6) for seconds in used]}",
-        flush=True,
-    )
-    return used[0] / lists * 1e6, used[1] / lists * 1e6
+async def _in_turns(sides: list[_Side], seconds: float) -> None:
+    started = time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        for side in sides:
+            await side.turn()
 
 
-def _stats(port: int) -> dict[str, Any]:
-    with urlopen(f"http://127.0.0.1:{port}/v1/stats") as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
+def cpu_seconds(pid: int) -> float:
+    """Seconds of CPU of all threads of a process and its children so far, to the nanosecond."""
+    folder = Path(f"/proc/{pid}/task")
+    own = sum(int((folder / thread / "schedstat").read_text().split()[0]) for thread in os.listdir(folder))
+    children = (folder / str(pid) / "children").read_text().split()
+    return own / 1e9 + sum(map(cpu_seconds, map(int, children)))
 
 
-async def _until_all_answer(service: int, workers: int) -> None:
-    """Until as many processes are there and quiet."""
-    last = -1.0
-    while True:
-        await asyncio.sleep(2.0)
-        now = cpu_seconds(service)
-        if now - last < 0.3:
-            return
-        last = now
+def _json(url: str) -> Any:
+    with urlopen(url) as answer:
+        return json.load(answer)
 
 
 if __name__ == "__main__":
