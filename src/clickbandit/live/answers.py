@@ -47,9 +47,15 @@ class ActivityCounts:
         self.events.update([one.verdict for verdicts in lists for one in verdicts if type(one) is Verdict])
 
 
-def without_lists(operations: Iterable[Operation], ids: Collection[str]) -> list[Operation]:
-    """All but the requests for lists with these ids."""
-    return [one for one in operations if not (isinstance(one.request, RankRequest) and one.request.id in ids)]
+def once_more(operations: Iterable[Operation], given_up: Collection[str]) -> list[Operation]:
+    """The operations, without lists that were given up; of no other is it taken for granted that its id is new."""
+    again = []
+    for request, future, sink in operations:
+        if not isinstance(request, RankRequest):
+            again.append(Operation(request, future, sink))
+        elif request.id not in given_up:
+            again.append(Operation(request._replace(is_new=False), future, sink))
+    return again
 
 
 def apart(

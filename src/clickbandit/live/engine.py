@@ -17,7 +17,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, without_lists
+from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, once_more
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
 from clickbandit.live.gathering import Gathering
@@ -220,7 +220,7 @@ class Engine:
                 results = self._transact([operation.request for operation in operations])
             except StoreError as error:
                 if error.retry and attempt + 1 < _ATTEMPTS:
-                    operations = without_lists(operations, self._given_up)
+                    operations = once_more(operations, self._given_up)
                     continue
                 self._fail(operations, error)
                 return

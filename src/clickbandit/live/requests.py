@@ -62,6 +62,18 @@ class RankRequest(NamedTuple):
     user: str | None = None
     told: Told = Told()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says only which items of which query."""
+        return self.body == self.offer and self.user is None
+
+    def with_id(self, id: str) -> "RankRequest":
+        """The same, for another list."""
+        return tuple.__new__(RankRequest, (*self[:_ID], id, *self[_ID + 1 :]))
+
+
+_ID = RankRequest._fields.index("id")
+
 
 class ClickRequest(NamedTuple):
     """An event, read and checked."""

@@ -13,6 +13,7 @@ from clickbandit.live.asking import for_events
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
+from clickbandit.live.http.elsewhere import Elsewhere, ForAnother, read_request, write_request
 from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.lists import list_request, read_list
@@ -36,7 +37,7 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
-from clickbandit.live.http.peers import FIGURES, RANK, Away, Peer, Peers, Question
+from clickbandit.live.http.peers import FIGURES, RANK, Peer, Peers, Question
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.past import QueryHistory
@@ -57,56 +58,6 @@ from clickbandit.live.values import (
 _PATIENCE = 2.0
 """Seconds that the store may take to say that it is there."""
 _ARROW = "application/vnd.apache.arrow.stream"
-_encode = msgspec.json.Encoder().encode
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(RankRequest).decode
-
-
-class _Elsewhere:
-    """Waits for the list of another worker; if that is away, the ranker here makes it."""
-
-    __slots__ = ("_ranker", "_request", "_waiting")
-
-    def __init__(self, ranker: AsyncRanker, request: RankRequest, waiting: Any) -> None:
-        self._ranker = ranker
-        self._request = request
-        self._waiting = waiting
-
-    def done(self) -> bool:
-        return bool(self._waiting.done())
-
-    def set_result(self, content: bytes) -> None:
-        self._waiting.set_result(content)
-
-    def set_exception(self, away: Away) -> None:
-        self._ranker.begin(self._request, self._waiting)
-
-
-class _ForAnother:
-    """Waits for a list that another worker asked for, and sends it as that one's answer."""
-
-    __slots__ = ("_listed", "_question")
-
-    def __init__(self, listed: Callable[[Shown], RankAnswer], question: Question) -> None:
-        self._listed = listed
-        self._question = question
-
-    def done(self) -> bool:
-        return self._question.done()
-
-    def set_result(self, shown: Shown) -> None:
-        try:
-            answer = _encode(self._listed(shown))
-        except Exception as error:
-            self._question.set_exception(error)
-        else:
-            self._question.set_result(answer)
-
-    def set_exception(self, error: BaseException) -> None:
-        self._question.set_exception(error)
-
-
-# --- the endpoints ------------------------------------------------------------------------------------------
 
 
 class Api:
@@ -148,12 +99,10 @@ class Api:
         return Quick(request, self._listed, partial(self._rank_by, owner))
 
     def _rank_by(self, owner: Peer, request: RankRequest, waiting: Any) -> None:
-        # so that it is one list, whichever worker makes it in the end
-        request = request._replace(is_new=False)
-        owner.ask(RANK, _pack(request), _Elsewhere(self.ranker, request, waiting))
+        owner.ask(RANK, write_request(request), Elsewhere(self.ranker, request, waiting))
 
     def _rank_for_another(self, content: bytes, question: Question) -> None:
-        self.ranker.begin(_unpack(content), _ForAnother(self._listed, question))
+        self.ranker.begin(read_request(content), ForAnother(self._listed, question))
 
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""

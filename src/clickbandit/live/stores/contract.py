@@ -16,6 +16,7 @@ Any failure is a `StoreError`; after it the engine rolls back and begins again, 
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -95,7 +96,12 @@ class Part(NamedTuple):
         >>> [Part(of=3).owner(query) for query in ("red shoes", "blue shoes", "hats")]
         [1, 0, 1]
         """
-        return sha256(query.encode()).digest()[0] % self.of
+        return _first_byte(query) % self.of
+
+
+@lru_cache(5000)
+def _first_byte(query: str) -> int:
+    return sha256(query.encode()).digest()[0]
 
 
 LATE = 5000

@@ -1,0 +1,95 @@
+"""Lists that another worker makes: the request as it is sent there, and who waits for the list at both ends."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http.messages import RankAnswer
+from clickbandit.live.http.peers import Away, Question
+from clickbandit.live.requests import RankRequest
+from clickbandit.live.values import Shown
+
+MAX_KNOWN, MAX_REQUESTS = 2000, 5000
+"""Bytes of a request that is remembered, and how many are."""
+_written: dict[bytes, bytes] = {}
+"""Plain requests without their id, as they are sent, by their digest."""
+_read: dict[bytes, RankRequest] = {}
+"""And what was read when they came."""
+_END = b"\0"
+"""Of an id, which cannot have it."""
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(RankRequest).decode
+
+
+def write_request(request: RankRequest) -> bytes:
+    """A request as another worker reads it; most were written before, but for their id."""
+    usual = request.is_plain and request.is_new
+    written = _written.get(request.offer) if usual else None
+    if written is None:
+        written = _pack(request.with_id(""))
+        if usual and len(written) <= MAX_KNOWN:
+            _remember(_written, request.offer, written)
+    return request.id.encode() + _END + written
+
+
+def read_request(content: bytes) -> RankRequest:
+    id, _, written = content.partition(_END)
+    request = _read.get(written)
+    if request is None:
+        request = _unpack(written)
+        if request.is_plain and request.is_new and len(written) <= MAX_KNOWN:
+            _remember(_read, written, request)
+    return request.with_id(id.decode())
+
+
+def _remember(known: dict[bytes, Any], key: bytes, value: Any) -> None:
+    if len(known) >= MAX_REQUESTS:
+        known.clear()
+    known[key] = value
+
+
+class Elsewhere:
+    """Waits for the list of another worker; if that is away, the ranker here makes it, or finds it if it is there."""
+
+    __slots__ = ("_ranker", "_request", "_waiting")
+
+    def __init__(self, ranker: AsyncRanker, request: RankRequest, waiting: Any) -> None:
+        self._ranker = ranker
+        self._request = request
+        self._waiting = waiting
+
+    def done(self) -> bool:
+        return bool(self._waiting.done())
+
+    def set_result(self, content: bytes) -> None:
+        self._waiting.set_result(content)
+
+    def set_exception(self, away: Away) -> None:
+        self._ranker.begin(self._request._replace(is_new=False), self._waiting)
+
+
+class ForAnother:
+    """Waits for a list that another worker asked for, and sends it as that one's answer."""
+
+    __slots__ = ("_listed", "_question")
+
+    def __init__(self, listed: Callable[[Shown], RankAnswer], question: Question) -> None:
+        self._listed = listed
+        self._question = question
+
+    def done(self) -> bool:
+        return self._question.done()
+
+    def set_result(self, shown: Shown) -> None:
+        try:
+            answer = _encode(self._listed(shown))
+        except Exception as error:
+            self._question.set_exception(error)
+        else:
+            self._question.set_result(answer)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._question.set_exception(error)
