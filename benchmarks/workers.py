@@ -22,7 +22,17 @@ from urllib.request import urlopen
 import uvloop
 from tests.live.postgres import database
 
-from benchmarks.live import CONNECTIONS, MEASURED, Connection, Load, connect, drive, server
+from benchmarks.live import (
+    CONNECTIONS,
+    MEASURED,
+    PACED_CONNECTIONS,
+    Connection,
+    Load,
+    Pace,
+    connect,
+    drive,
+    server,
+)
 
 _TURN = 1.0
 """Seconds."""
@@ -32,8 +42,9 @@ _WARM_UP = 8.0
 class _Side:
     """A service with so many workers, and what was seen of it."""
 
-    def __init__(self, workers: int, service: int, postgres: int, port: int) -> None:
+    def __init__(self, workers: int, service: int, postgres: int, port: int, rate: float | None) -> None:
         self.workers = workers
+        self._rate = rate
         self.port = port
         self._pids = service, postgres
         self.load = Load()
@@ -48,7 +59,8 @@ class _Side:
         url = f"http://127.0.0.1:{self.port}/v1/health"
         while self.workers > 1 and len(_json(url)["workers"]) < self.workers:
             time.sleep(0.2)
-        self.connections = await connect(self.port, CONNECTIONS * self.workers)
+        n = PACED_CONNECTIONS if self._rate else CONNECTIONS
+        self.connections = await connect(self.port, n * self.workers)
         await self.load.meet(self.connections)
 
     def start(self) -> None:
@@ -60,7 +72,10 @@ class _Side:
     async def turn(self) -> None:
         self.load.reset()
         started = time.perf_counter()
-        await drive(self.connections, self.load.rank_and_click, _TURN)
+        if self._rate:
+            await Pace(self.connections, self.load.rank_and_click, self._rate * self.workers).run(_TURN)
+        else:
+            await drive(self.connections, self.load.rank_and_click, _TURN)
         self.seconds += time.perf_counter() - started
         self.lists += len(self.load.rank_times)
 
@@ -93,6 +108,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="for both together")
     parser.add_argument("--workers", type=int, default=2, help="against one")
+    parser.add_argument("--rate", type=float, help="lists a second for each worker, at times of their own")
     given = parser.parse_args()
     with ExitStack() as stack:
         sides = []
@@ -101,7 +117,7 @@ def main() -> None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             options = (*MEASURED, "--store", running.url, "--workers", str(workers), "--no-log-requests")
             process, port = stack.enter_context(server(folder, options))
-            sides.append(_Side(workers, process.pid, running.process.pid, port))
+            sides.append(_Side(workers, process.pid, running.process.pid, port, given.rate))
         uvloop.run(_compare(sides, given.seconds))
     one, many = sides
     ratios = [b / a for a, b in zip(one.microseconds, many.microseconds, strict=True)]

@@ -9,6 +9,8 @@ import pytest
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.http import peers as peers_module
+from clickbandit.live.http.elsewhere import write_request
+from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.peers import RANK, Peers
 from clickbandit.live.stores.contract import LATE, Part
 from live.conftest import only_postgres
@@ -17,6 +19,8 @@ from live.serving import metrics, serve, until
 pytestmark = only_postgres
 N = 2
 OWN, OTHERS = ([f"query {k}" for k in range(40) if Part(of=N).owner(f"query {k}") == n] for n in range(N))
+
+PLAIN = json.dumps({"query": OTHERS[1], "items": list("ABCDEF")}).encode()
 
 
 @pytest.fixture
@@ -97,15 +101,42 @@ def test_an_owner_that_hangs_is_left_alone(workers, monkeypatch):
     assert (ranked(first), ranked(second)) == (1, 0)
 
 
-def test_an_owner_that_fails_is_not_needed(workers, monkeypatch):
+def test_an_owner_that_fails_is_not_needed(workers, monkeypatch, caplog):
     (first, second), _ = workers
 
-    def fail(request, waiting):
+    def fail(questions, answer):
         raise RuntimeError
 
-    monkeypatch.setattr(second.service.api.ranker, "begin", fail)
-    assert first.rank(OTHERS[0])["source"] == "policy"
+    with monkeypatch.context() as broken:
+        broken.setitem(second.service.api.peers._handlers, RANK, fail)
+        assert first.rank(OTHERS[0])["source"] == "policy"
     assert (ranked(first), ranked(second)) == (1, 0)
+    assert "cannot be answered" in caplog.text
+    second.service.api.ranker._engine.close()
+    assert first.rank(OTHERS[0])["source"] == "policy"
+    assert (ranked(first), ranked(second)) == (2, 0)
+
+
+def test_a_list_that_comes_too_late_is_the_one_that_was_made_instead(workers, monkeypatch):
+    """Its id was new when the owner was asked, which then finds it taken; what is in the same batch is unharmed."""
+    (first, second), _ = workers
+    handlers, held = second.service.api.peers._handlers, []
+    make = handlers[RANK]
+    with monkeypatch.context() as slow:
+        slow.setattr(peers_module, "PATIENCE", 0.1)
+        slow.setitem(handlers, RANK, lambda questions, answer: held.extend(questions))
+        made = first.rank(OTHERS[0])
+    assert held
+    answers = []
+    loop = second.service.api.peers._looking.get_loop()
+    more = [(number + 1, write_request(list_request(read_list(PLAIN)))) for number, _ in held]
+    loop.call_soon_threadsafe(make, [*held, *more], lambda number, content: answers.append(content))
+    until(lambda: len(answers) == 2)
+    late, new = map(json.loads, answers)
+    assert late == made
+    assert new["source"] == "policy"
+    counts = second.service.api.ranker.counts()
+    assert (counts["failures"], counts["ranked"]) == (0, {"policy": 2})
 
 
 def test_whoever_is_asked_answers_for_all(workers):

@@ -15,6 +15,8 @@ from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.values import Closed, Shown
 
 T = TypeVar("T")
+Resolve = Callable[[list[tuple[Any, Any]]], None]
+"""Takes those who wait and their results, as `resolve` does."""
 
 
 class AsyncRanker(RankerMethods):
@@ -66,8 +68,12 @@ class AsyncRanker(RankerMethods):
         loop = asyncio.get_running_loop()
         asked = self._asked.get(loop)
         if asked is None:
-            asked = self._asked[loop] = Asked(loop, self._engine)
+            asked = self._asked[loop] = Asked(loop, self._engine, resolve)
         return asked
+
+    def asks(self, resolve: Resolve) -> "Asked":
+        """For what is asked in the running event loop, and answered together."""
+        return Asked(asyncio.get_running_loop(), self._engine, resolve)
 
     async def _wait(self, future: "Future[T]") -> T:
         return await asyncio.wrap_future(future)
@@ -87,9 +93,10 @@ class AsyncRanker(RankerMethods):
 class Asked:
     """What is asked in one event loop: handed over together, and the answers of a batch come back together."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine, resolve: Resolve) -> None:
         self._loop = loop
         self._engine = engine
+        self._resolve = resolve
         self._operations: list[Operation] = []
         self._sink = self._deliver  # one object, by which answers are sorted
 
@@ -104,7 +111,7 @@ class Asked:
         try:
             self._engine.submit(operations)
         except Closed as error:
-            resolve([(operation.future, error) for operation in operations])
+            self._resolve([(operation.future, error) for operation in operations])
 
     def _deliver(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._loop.call_soon_threadsafe(resolve, pairs)
+        self._loop.call_soon_threadsafe(self._resolve, pairs)

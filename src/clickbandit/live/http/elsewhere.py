@@ -1,13 +1,14 @@
 """Lists that another worker makes: the request as it is sent there, and who waits for the list at both ends."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http.messages import RankAnswer
-from clickbandit.live.http.peers import Away, Question
+from clickbandit.live.http.peers import Answer, Away
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.values import Shown
 
@@ -22,6 +23,8 @@ _END = b"\0"
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(RankRequest).decode
+
+log = logging.getLogger("clickbandit.live")
 
 
 def write_request(request: RankRequest) -> bytes:
@@ -65,31 +68,28 @@ class Elsewhere:
         return bool(self._waiting.done())
 
     def set_result(self, content: bytes) -> None:
-        self._waiting.set_result(content)
+        self._waiting.set_body(content)
 
     def set_exception(self, away: Away) -> None:
         self._ranker.begin(self._request._replace(is_new=False), self._waiting)
 
 
-class ForAnother:
-    """Waits for a list that another worker asked for, and sends it as that one's answer."""
+class ForOthers:
+    """Has the ranker make the lists that other workers ask for, and sends them as their answers."""
 
-    __slots__ = ("_listed", "_question")
-
-    def __init__(self, listed: Callable[[Shown], RankAnswer], question: Question) -> None:
+    def __init__(self, ranker: AsyncRanker, listed: Callable[[Shown], RankAnswer]) -> None:
+        self._asked = ranker.asks(self._answer)
         self._listed = listed
-        self._question = question
 
-    def done(self) -> bool:
-        return self._question.done()
+    def begin(self, questions: Sequence[tuple[int, bytes]], answer: Answer) -> None:
+        for number, content in questions:
+            self._asked.add(read_request(content), (answer, number))
 
-    def set_result(self, shown: Shown) -> None:
-        try:
-            answer = _encode(self._listed(shown))
-        except Exception as error:
-            self._question.set_exception(error)
-        else:
-            self._question.set_result(answer)
-
-    def set_exception(self, error: BaseException) -> None:
-        self._question.set_exception(error)
+    def _answer(self, pairs: Sequence[tuple[tuple[Answer, int], Any]]) -> None:
+        for (answer, number), shown in pairs:
+            try:
+                written = _encode(self._listed(shown)) if isinstance(shown, Shown) else None
+            except Exception:
+                log.exception("a list for another worker cannot be sent")
+                written = None
+            answer(number, written)

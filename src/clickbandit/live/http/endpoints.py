@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from clickbandit.live.asking import for_events
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
-from clickbandit.live.http.elsewhere import Elsewhere, ForAnother, read_request, write_request
+from clickbandit.live.http.elsewhere import Elsewhere, ForOthers, write_request
 from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.lists import list_request, read_list
@@ -37,7 +37,7 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
-from clickbandit.live.http.peers import FIGURES, RANK, Peer, Peers, Question
+from clickbandit.live.http.peers import FIGURES, RANK, Answer, Peer, Peers
 from clickbandit.live.http.stream import Streams
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.past import QueryHistory
@@ -74,7 +74,8 @@ class Api:
     async def start(self) -> None:
         """Called once, when the service begins to serve."""
         if self.peers is not None:
-            await self.peers.start({RANK: self._rank_for_another, FIGURES: self._figures_for_another})
+            lists = ForOthers(self.ranker, self._listed)
+            await self.peers.start({RANK: lists.begin, FIGURES: self._figures_for_others})
 
     async def close(self) -> None:
         """Called once, at its end."""
@@ -101,17 +102,11 @@ class Api:
     def _rank_by(self, owner: Peer, request: RankRequest, waiting: Any) -> None:
         owner.ask(RANK, write_request(request), Elsewhere(self.ranker, request, waiting))
 
-    def _rank_for_another(self, content: bytes, question: Question) -> None:
-        self.ranker.begin(read_request(content), ForAnother(self._listed, question))
-
     async def given_order(self, body: RankBody) -> RankAnswer:
         """A list while there are too many requests to wait for one."""
         return self._listed(self.ranker.given_order(list_request(body)))
 
-    def _listed(self, shown: Shown | bytes) -> RankAnswer:
-        """The answer, which another worker has written already if it made the list."""
-        if isinstance(shown, bytes):
-            return msgspec.Raw(shown)  # type: ignore[return-value]
+    def _listed(self, shown: Shown) -> RankAnswer:
         self.metrics.listed(shown)
         return ranked(shown)
 
@@ -202,8 +197,9 @@ class Api:
             number, os.getpid(), self.metrics.answers(), self.metrics.times(), self.ranker.counts()
         )
 
-    def _figures_for_another(self, content: bytes, question: Question) -> None:
-        question.set_result(workers.write(self._figures()))
+    def _figures_for_others(self, questions: Sequence[tuple[int, bytes]], answer: Answer) -> None:
+        for number, _ in questions:
+            answer(number, workers.write(self._figures()))
 
     @property
     def _expected(self) -> int:

@@ -7,13 +7,16 @@ cannot reach another in time does it by itself.
 
 import asyncio
 import itertools
+import logging
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clickbandit.live.answers import resolve
 from clickbandit.live.stores.contract import Part
 
 PATIENCE = 0.5
@@ -22,6 +25,10 @@ _LOOK = 0.25
 _FRAME = struct.Struct("<IIB")
 """Before what is asked or answered: its length, the number of the question, and what it is about."""
 PING, RANK, FIGURES, FAILED = range(4)
+Message = tuple[int, int, bytes]
+"""The number of a question, what it or its answer is about, and the content."""
+
+log = logging.getLogger("clickbandit.live")
 
 
 class Away(Exception):
@@ -35,12 +42,12 @@ class _Wire(asyncio.Protocol):
 
     def __init__(
         self,
-        got: "Callable[[_Wire, int, int, bytes], None]",
+        got: "Callable[[_Wire, list[Message]], None]",
         lost: "Callable[[_Wire], None]",
         made: "Callable[[_Wire], None]" = lambda wire: None,
     ) -> None:
         self._got, self._lost, self._made = got, lost, made
-        self._received = bytearray()
+        self._received = b""
         self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -51,17 +58,19 @@ class _Wire(asyncio.Protocol):
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
+        received = self._received + data if self._received else data
+        messages: list[Message] = []
         at = 0
         while len(received) - at >= _FRAME.size:
             length, number, kind = _FRAME.unpack_from(received, at)
-            end = at + _FRAME.size + length
+            begin, end = at + _FRAME.size, at + _FRAME.size + length
             if len(received) < end:
                 break
-            self._got(self, number, kind, bytes(received[at + _FRAME.size : end]))
+            messages.append((number, kind, received[begin:end]))
             at = end
-        del received[:at]
+        self._received = received[at:]
+        if messages:
+            self._got(self, messages)
 
     def send(self, number: int, kind: int, content: bytes) -> None:
         """All that is sent in one turn of the event loop goes together."""
@@ -75,28 +84,10 @@ class _Wire(asyncio.Protocol):
             self.transport.write(b"".join(unsent))
 
 
-class Question:
-    """What another worker asked: gets the answer as a future does."""
-
-    __slots__ = ("_kind", "_number", "_wire")
-
-    def __init__(self, wire: _Wire, number: int, kind: int) -> None:
-        self._wire = wire
-        self._number = number
-        self._kind = kind
-
-    def done(self) -> bool:
-        return self._wire.transport.is_closing()
-
-    def set_result(self, answer: bytes) -> None:
-        self._wire.send(self._number, self._kind, answer)
-
-    def set_exception(self, error: BaseException) -> None:
-        """The worker that asked will find out by itself what is wrong."""
-        self._wire.send(self._number, FAILED, b"")
-
-
-Handler = Callable[[bytes, Question], None]
+Answer = Callable[[int, bytes | None], None]
+"""Answers the question of a number: None if that cannot be done, and the worker that asked will find out why."""
+Handler = Callable[[Sequence[tuple[int, bytes]], Answer], None]
+"""Takes the numbers of questions and what they say, and who is told the answers, then or later."""
 
 
 class Peer:
@@ -107,8 +98,10 @@ class Peer:
         self._wire: _Wire | None = None
         self._answers = False
         """Whether it answered since the connection was made."""
-        self._waiting: dict[int, tuple[Any, float]] = {}
-        """Who waits for which answers, and since when."""
+        self._waiting: dict[int, Any] = {}
+        """Who waits for which answers."""
+        self._oldest: tuple[int | None, float] = (None, 0.0)
+        """What had waited longest at the last look, and since when that was so."""
         self._numbers = itertools.count(1)
 
     def ask(self, kind: int, content: bytes, waiting: Any) -> None:
@@ -121,7 +114,7 @@ class Peer:
     def _send(self, kind: int, content: bytes, waiting: Any) -> None:
         assert self._wire is not None
         number = next(self._numbers) % 2**32
-        self._waiting[number] = (waiting, asyncio.get_running_loop().time())
+        self._waiting[number] = waiting
         self._wire.send(number, kind, content)
 
     async def look(self) -> None:
@@ -135,19 +128,24 @@ class Peer:
                 greeted: asyncio.Future[bytes] = loop.create_future()
                 greeted.add_done_callback(self._greeted)
                 self._send(PING, b"", greeted)
-        elif self._waiting and loop.time() - next(iter(self._waiting.values()))[1] > PATIENCE:
+        oldest, since = self._oldest
+        longest = next(iter(self._waiting), None)
+        if longest is None or longest != oldest:
+            self._oldest = longest, loop.time()
+        elif self._wire is not None and loop.time() - since > PATIENCE:
             self._end(self._wire)
 
     def _greeted(self, answer: "asyncio.Future[bytes]") -> None:
         self._answers = not answer.cancelled() and answer.exception() is None
 
-    def _got(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
-        waiting, _ = self._waiting.pop(number, (None, 0.0))
-        if waiting is not None and not waiting.done():
-            if kind == FAILED:
-                waiting.set_exception(Away())
-            else:
-                waiting.set_result(content)
+    def _got(self, wire: _Wire, messages: list[Message]) -> None:
+        resolve(
+            [
+                (waiting, Away() if kind == FAILED else content)
+                for number, kind, content in messages
+                if (waiting := self._waiting.pop(number, None)) is not None
+            ]
+        )
 
     def _end(self, wire: _Wire) -> None:
         wire.transport.abort()
@@ -155,9 +153,7 @@ class Peer:
             return
         left, self._waiting = self._waiting, {}
         self._wire, self._answers = None, False
-        for waiting, _ in left.values():
-            if not waiting.done():
-                waiting.set_exception(Away())
+        resolve([(waiting, Away()) for waiting in left.values()])
 
     def close(self) -> None:
         if self._wire is not None:
@@ -184,7 +180,7 @@ class Peers:
 
     async def start(self, handlers: Mapping[int, Handler]) -> None:
         """Answer the others, and find them."""
-        self._handlers = handlers
+        self._handlers = {PING: _greet, **handlers}
         path = self._folder / str(self.part.number)
         with suppress(FileNotFoundError):
             os.unlink(path)  # of the one that had this number before
@@ -200,15 +196,18 @@ class Peers:
                 await peer.look()
             await asyncio.sleep(_LOOK)
 
-    def _asked(self, wire: _Wire, number: int, kind: int, content: bytes) -> None:
-        question = Question(wire, number, kind)
-        if kind == PING:
-            question.set_result(b"")
-            return
-        try:
-            self._handlers[kind](content, question)
-        except Exception as error:
-            question.set_exception(error)
+    def _asked(self, wire: _Wire, messages: list[Message]) -> None:
+        by_kind: dict[int, list[tuple[int, bytes]]] = {}
+        for number, kind, content in messages:
+            by_kind.setdefault(kind, []).append((number, content))
+        for kind, questions in by_kind.items():
+            answer = partial(_answer, wire, kind)
+            try:
+                self._handlers[kind](questions, answer)
+            except Exception:
+                log.exception("what another worker asked cannot be answered")
+                for number, _ in questions:
+                    answer(number, None)
 
     def close(self) -> None:
         self._looking.cancel()
@@ -217,3 +216,15 @@ class Peers:
             wire.transport.abort()
         for peer in self.others.values():
             peer.close()
+
+
+def _answer(wire: _Wire, kind: int, number: int, content: bytes | None) -> None:
+    if content is None:
+        wire.send(number, FAILED, b"")
+    else:
+        wire.send(number, kind, content)
+
+
+def _greet(questions: Sequence[tuple[int, bytes]], answer: Answer) -> None:
+    for number, _ in questions:
+        answer(number, b"")

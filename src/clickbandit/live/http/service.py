@@ -103,8 +103,12 @@ class _QuickRequest:
         except Exception as error:
             self.set_exception(error)
         else:
-            self._waits = False
-            self._reply(self._request, self._service.answered_quickly(self._request, body))
+            self.set_body(body)
+
+    def set_body(self, body: bytes) -> None:
+        """The answer as it is sent."""
+        self._waits = False
+        self._reply(self._request, self._service.answered_quickly(self._request, body))
 
     def set_exception(self, error: Exception) -> None:
         self._waits = False
