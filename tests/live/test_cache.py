@@ -101,7 +101,7 @@ def test_what_is_pruned_or_deleted_is_not_found(store):
 
 
 def test_it_is_read_from_memory(store, monkeypatch):
-    monkeypatch.setattr(store.database, "find", lambda what, column, keys: [] if not keys else 1 / 0)
+    monkeypatch.setattr(store.database, "find", lambda what, table, column, keys: [] if not keys else 1 / 0)
     row, shown = locked(store)
     assert (row.impressions, shown.id) == (1, "first")
     store.rollback()

@@ -86,7 +86,7 @@ def test_a_list_in_the_given_order_when_the_store_fails(ranker, store, clock, me
     assert ranker.query("shoes").summary.learned == 10
 
 
-@pytest.mark.parametrize("method", ["begin", "lock", "known_events", "save", "commit"])
+@pytest.mark.parametrize("method", ["begin", "lock", "save", "commit"])
 def test_events_may_be_sent_again_when_the_store_failed(ranker, store, method):
     shown = ranker.rank("shoes", ITEMS)
     store.failing[method] = "before"

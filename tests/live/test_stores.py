@@ -22,13 +22,13 @@ class LosesARecord(SqliteStore):
 
 
 class CountsClicksTwice(SqliteStore):
-    def known_events(self, keys):
-        return set()
+    def lock(self, *given, events=(), **more):
+        return super().lock(*given, **more)
 
 
 class TakesAnEventAgain(SqliteStore):
     def save(self, changes):
-        known = super().known_events([event.key for event in changes.events])
+        known = super().lock((), (), (), 0, events=[event.key for event in changes.events]).events
         super().save(replace(changes, events=[event for event in changes.events if event.key not in known]))
 
 
@@ -62,26 +62,26 @@ class LocksNoQueries(SqliteStore):
 
 
 class MakesTooMany(SqliteStore):
-    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
-        return super().lock(names, ids, new, 10**9, clicked, now)
+    def lock(self, names, ids, new, max_queries, *more, **events):
+        return super().lock(names, ids, new, 10**9, *more, **events)
 
 
 class LocksTooLittle(SqliteStore):
-    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
-        locked = super().lock(names, ids, new, max_queries, clicked, now)
+    def lock(self, names, *given, **events):
+        locked = super().lock(names, *given, **events)
         return locked._replace(queries={name: row for name, row in locked.queries.items() if name in names})
 
 
 class LeavesOutQueriesOfClicks(SqliteStore):
-    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
-        locked = super().lock(names, ids, new, max_queries)
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0, events=()):
+        locked = super().lock(names, ids, new, max_queries, events=events)
         locked.impressions.update(super().lock((), clicked, (), max_queries).impressions)
         return locked
 
 
 class ForgetsWhatIsClicked(SqliteStore):
-    def lock(self, names, ids, new, max_queries, clicked=(), now=0):
-        return super().lock(names, ids, new, max_queries)
+    def lock(self, names, ids, new, max_queries, clicked=(), now=0, events=()):
+        return super().lock(names, ids, new, max_queries, events=events)
 
 
 class PrunesWhatIsPending(SqliteStore):

@@ -251,14 +251,13 @@ class Engine:
             due = store.due(now, _MAX_DUE) if FlushRequest in kinds else []
             new = new_queries(requests, self._of_new_queries, now)
             ids.update(due, self._disowned)
-            locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now)
+            locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now, keys)
             touched = locked.queries.values()
             visible = not kinds or not kinds <= OF_QUERIES
             if visible or not kinds <= FREQUENT or now >= self._look_at:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
             batch = Batch(store, locked, settings, self.learners, now)
-            batch.known_events = store.known_events(keys) if keys else set()
             for id in self._disowned:
                 batch.disown(id)
             for id in due:

@@ -50,7 +50,7 @@ class Transaction:
         self.settings = settings
         self.learners = learners
         self.now = now
-        self.known_events: set[str] = set()
+        self.known_events = set(locked.events)
         """Of the events that are reported, those that are stored."""
         self._store = store
         self._by_id = {row.id: row for row in locked.queries.values()}

@@ -1,6 +1,6 @@
 """What a store of the live ranker must keep, as a check that anyone can run on a store of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -100,10 +100,15 @@ def _check_contract(store: Store, reader: Reader) -> _Filled:
 
 
 def _lock(
-    store: Store, names: Any = (), ids: Any = (), new: Any = (), max_queries: int = _NO_LIMIT
+    store: Store,
+    names: Any = (),
+    ids: Any = (),
+    new: Any = (),
+    max_queries: int = _NO_LIMIT,
+    events: Collection[str] = (),
 ) -> Locked:
     store.begin()
-    return store.lock(names, ids, new, max_queries)
+    return store.lock(names, ids, new, max_queries, events=events)
 
 
 def _check_new_queries(store: Store, reader: Reader) -> list[QueryRow]:
@@ -179,10 +184,10 @@ def _check_rows(store: Store, filled: _Filled) -> None:
     expect(locked.impressions, kept, "the impressions")
     expect(set(locked.queries), set(_NAMES[:2]), "the queries of the impressions that are locked")
     store.rollback()
-    locked = _lock(store, _NAMES)
-    expect(list(map(locked.queries.get, _NAMES)), filled.queries, "the queries")
     keys = [event.key for event in filled.events]
-    expect(store.known_events([*keys, "new"]), set(keys), "the events that are known")
+    locked = _lock(store, _NAMES, events=[*keys, "new"])
+    expect(list(map(locked.queries.get, _NAMES)), filled.queries, "the queries")
+    expect(set(locked.events), set(keys), "the events that are known")
     store.rollback()
 
 
@@ -215,8 +220,9 @@ def _check_rollback(store: Store, filled: _Filled) -> None:
     store.rollback()  # without a transaction it does nothing
     _check_rows(store, filled)
     _check_learning(store, filled)
-    expect(_lock(store, (), ["undone"]).impressions, {}, "an impression that was rolled back")
-    expect(store.known_events(["undone"]), set(), "an event that was rolled back")
+    locked = _lock(store, (), ["undone"], events=["undone"])
+    expect(locked.impressions, {}, "an impression that was rolled back")
+    expect(set(locked.events), set(), "an event that was rolled back")
     store.rollback()
 
 
@@ -289,10 +295,9 @@ def _check_deletion(store: Store, filled: _Filled) -> None:
     expect(store.delete("deleted"), ids["deleted"], "the id of a query that is deleted")
     expect(store.evict(100, _NO_LIMIT), [ids["of no use"]], "queries that make room")
     expect(store.delete("in use"), ids["in use"], "the id of a query that is deleted")
-    expect(
-        _lock(store, list(ids), list(ids)), Locked({}, {}), "queries that are deleted, and their impressions"
-    )
-    expect(store.known_events(list(ids)), set(), "events of queries that are deleted")
+    locked = _lock(store, list(ids), list(ids), events=list(ids))
+    expect(locked[:2], ({}, {}), "queries that are deleted, and their impressions")
+    expect(set(locked.events), set(), "events of queries that are deleted")
     for id in ids.values():
         expect(
             (list(store.log(id, 0)), store.snapshot(id), store.history(id)),

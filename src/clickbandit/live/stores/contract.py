@@ -115,6 +115,8 @@ class Locked(NamedTuple):
     """By name."""
     impressions: dict[str, ImpressionRow]
     """By id; their queries are among the queries, except of some that were only clicked: see `Store.lock`."""
+    events: Collection[str] = frozenset()
+    """Keys of events that are stored."""
 
 
 def takes_clicks(impression: ImpressionRow, now: int) -> bool:
@@ -146,18 +148,16 @@ class Store(Protocol):
         max_queries: int,
         clicked: Collection[str] = (),
         now: int = 0,
+        events: Collection[str] = (),
     ) -> Locked:
         """Lock these impressions, the queries that they are of, and those of these names, and read all. A caller that
         changes such a row also saves it, or rolls back. Of an impression that was `clicked`, and no more, the query
         may be left out if it `takes_clicks` at this time.
 
         The `new` queries, which are among the names, are made if they do not exist, as long as there are fewer than
-        `max_queries` of them (counted at least about). Rows are read after the lock is held; names and ids that do
-        not exist are left out.
+        `max_queries` of them (counted at least about). Rows are read after the lock is held, and then which of these
+        keys of events are stored; names, ids and keys that do not exist are left out.
         """
-
-    def known_events(self, keys: Sequence[str]) -> set[str]:
-        """Those of these events that are stored."""
 
     def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         """The latest snapshot of a query, with a lower number than `before` if that is given."""

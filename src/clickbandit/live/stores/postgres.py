@@ -36,6 +36,7 @@ _LOCK_QUERIES = (
     f"union select query from impressions where id = any(?) and not {_TAKES_CLICKS}) order by id for update"
 )
 _LOCK_IMPRESSIONS = f"select {IMPRESSION} from impressions where id = any(?) order by id for update"
+_KNOWN_EVENTS = "select key from events where key = any(?)"
 _OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
 """As `Part.owner` has it."""
 _COUNT_AGAIN = 60.0
@@ -68,7 +69,8 @@ class PostgresStore(SqlStore):
             name = "table_schema = current_schema() and table_name"
             found = self.database.find("table_name", "information_schema.tables", name, NAMES)
             if not found:
-                run(_TABLES)
+                for statement in _TABLES.split(";"):
+                    run(statement)
                 return
             row = self.database.row("select version from meta") if ("meta",) in found else None
             version = None if row is None else row[0]
@@ -99,8 +101,9 @@ class PostgresStore(SqlStore):
         max_queries: int,
         clicked: Collection[str] = (),
         now: int = 0,
+        events: Collection[str] = (),
     ) -> Locked:
-        wanted = list(names), list(ids), list(clicked), now
+        wanted = list(names), list(ids), list(clicked), now, list(events)
         locked = self._lock(*wanted)
         missing = sorted((query for query in new if query.name not in locked.queries), key=attrgetter("name"))
         if missing and self._count() < max_queries:
@@ -110,13 +113,18 @@ class PostgresStore(SqlStore):
             locked = self._lock(*wanted)
         return locked
 
-    def _lock(self, names: list[str], ids: list[str], clicked: list[str], now: int) -> Locked:
-        with self.database.together():
-            queries = self.database.cursor(_LOCK_QUERIES, (names, ids, clicked, now))
-            impressions = self.database.cursor(_LOCK_IMPRESSIONS, (ids + clicked,))
-            rows, found = queries.fetchall(), impressions.fetchall()
+    def _lock(
+        self, names: list[str], ids: list[str], clicked: list[str], now: int, events: list[str]
+    ) -> Locked:
+        rows, found, known = self.database.rows_of(
+            (_LOCK_QUERIES, (names, ids, clicked, now)),
+            (_LOCK_IMPRESSIONS, (ids + clicked,)),
+            (_KNOWN_EVENTS, (events,)),
+        )
         locked = Locked(
-            {row[1]: QueryRow(*row) for row in rows}, {row[0]: ImpressionRow(*row) for row in found}
+            {row[1]: QueryRow(*row) for row in rows},
+            {row[0]: ImpressionRow(*row) for row in found},
+            {key for (key,) in known},
         )
         held, only_clicked = {row[0] for row in rows}, set(clicked)
         for row in locked.impressions.values():

@@ -4,16 +4,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from clickbandit.errors import InputError
-from clickbandit.live.stores.database import Database, columns
+from clickbandit.live.stores.database import Database
 from clickbandit.live.values import StoreError
 
 try:
     import psycopg
-    from psycopg.types.numeric import Int8Dumper
+
+    from clickbandit.live.stores.postgres_pipeline import ARRAY_OF, Pipeline, Result, Statement, array, write
 except ImportError as error:
     raise InputError(
         "a PostgreSQL store needs psycopg: install it with pip install 'clickbandit[postgres]'"
@@ -39,16 +39,14 @@ _SESSION = {
     "default_transaction_isolation": "read committed",
     "synchronous_commit": "on",
 }
-_OF_BATCHES = _SESSION | dict.fromkeys(
-    ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"), "off"
+_OF_BATCHES = (
+    _SESSION
+    | {"plan_cache_mode": "force_generic_plan"}
+    | dict.fromkeys(("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"), "off")
 )
 """Batches look up rows by their keys. Plans made while the tables were empty would be kept, and read all of a table
 each time; and only a plain scan of the index of what is due marks the entries of what was settled as dead."""
 _RETRY = (psycopg.errors.UniqueViolation, psycopg.errors.LockNotAvailable, psycopg.OperationalError)
-_ROWS_TOGETHER = 32
-"""Rows that one statement writes: psycopg sends each statement by itself, and the server wakes for each."""
-_STEP = 4
-"""Where a statement is for several rows their number is a multiple of this, so that there are not too many."""
 _INSERTION = re.compile(r"insert into (\w+) \((.+?)\) values \((.+?)\)(.*)")
 
 
@@ -70,7 +68,9 @@ class PostgresDatabase(Database):
         self._connect()
         self._begins = False
         """Whether a transaction begins with the next statement, which saves a wait."""
-        self._types: dict[str, dict[str, str]] = {}
+        self._gathered: list[Statement] | None = None
+        """Those that are to be sent together."""
+        self._types: dict[str, dict[str, int]] = {}
         """Of the columns of tables."""
         self._mark = ""
         """The function that gives the mark of the transaction."""
@@ -78,10 +78,9 @@ class PostgresDatabase(Database):
     def _connect(self) -> None:
         """Every statement by itself, except between `begin` and `commit`."""
         try:
-            self._connection: psycopg.Connection[Any] = psycopg.connect(
+            self._connection = psycopg.connect(
                 self._url,
                 autocommit=True,
-                cursor_factory=psycopg.RawCursor,  # the usual one would read long statements again each time
                 connect_timeout=10,
                 keepalives_idle=10,
                 keepalives_interval=5,
@@ -89,10 +88,10 @@ class PostgresDatabase(Database):
                 tcp_user_timeout=20_000,
                 application_name="clickbandit",
             )
-            # else a number has another type the larger it is, and a statement another plan for each
-            self._connection.adapters.register_dumper(int, Int8Dumper)
-            for setting in self._settings.items():
-                self._connection.execute("select set_config($1, $2, false)", setting)
+            self._pipeline = Pipeline(self._connection)
+            self._pipeline.run(
+                [_statement("select set_config(?, ?, false)", setting) for setting in self._settings.items()]
+            )
         except psycopg.Error as error:
             raise _failure(error) from error
 
@@ -115,57 +114,79 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Statements that are sent without waiting for one another.
-
-        Should one fail, psycopg may take those after it for prepared, which they are not: the next transaction gets
-        another connection.
-        """
+        """Statements that write: they are sent at the end of this, all at once."""
+        gathered: list[Statement] = []
+        self._gathered = gathered
         try:
-            with self._connection.pipeline():
-                yield
-        except (psycopg.Error, StoreError) as error:
-            self._connection.close()
-            raise error if isinstance(error, StoreError) else self.failure(error) from error
+            yield
+        finally:
+            self._gathered = None
+        try:
+            self._send(gathered)
+        except psycopg.Error as error:
+            raise self.failure(error) from error
 
-    def _execute(self, statement: str, values: Sequence[Any]) -> "psycopg.Cursor[Any]":
+    def rows_of(self, *statements: tuple[str, Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
+        """What these statements give, which are sent at once."""
+        try:
+            found = self._send([_statement(*statement) for statement in statements])
+        except psycopg.Error as error:
+            raise self.failure(error) from error
+        return [result.fetchall() for result in found]
+
+    def _send(self, statements: Sequence[Statement]) -> list[Result]:
         if self._reconnects:
             self._reconnect()
-        return self.cursor(statement, values)
-
-    def cursor(self, statement: str, values: Sequence[Any] = ()) -> "psycopg.Cursor[Any]":
-        if self._begins:
+        n = len(statements)
+        if self._begins and n:
             self._begins = False
-            self._connection.execute("begin")
-        return self._connection.execute(_own(statement), values or None)
+            statements = [_BEGIN, *statements]
+        return self._pipeline.run(statements)[-n:] if n else []
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> Any:
+        return self._add(_statement(statement, values))
+
+    def _add(self, statement: Statement) -> Any:
+        if self._gathered is None:
+            return self._send([statement])[0]
+        self._gathered.append(statement)
+        return _Sent
 
     def _execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        inserts = _INSERTION.fullmatch(statement)
-        if inserts is None:
+        if not _INSERTION.fullmatch(statement):
             for row in rows:
                 self._execute(statement, row)
             return
-        types = self._types_of(inserts[1])
-        for n, some in _in_parts(rows):
-            self._execute(_insert(statement, tuple(types.items()), len(some)), [*_values(some), n])
+        table, names, text = _insertion(statement)
+        self._add(self._of_columns(text, table, names, rows))
 
     def update(
         self, table: str, names: tuple[str, ...], rows: Sequence[Sequence[Any]], marked: bool = False
     ) -> None:
-        types = tuple(self._types_of(table).items())
-        for _, some in _in_parts(rows):
-            self.run(_update(table, names, self._mark if marked else "", types, len(some)), _values(some))
-            if marked:
-                self._mark = "currval"
+        if not rows:
+            return
+        text = _update(table, names, self._mark if marked else "")
+        if marked:
+            self._mark = "currval"
+        self._add(self._of_columns(text, table, (*names, "id"), rows))
 
-    def _types_of(self, table: str) -> dict[str, str]:
+    def _of_columns(
+        self, text: bytes, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> Statement:
+        """A statement whose values are arrays: of each of these columns, what all rows have."""
+        types = [self._types_of(table)[name] for name in names]
+        columns = zip(*rows, strict=True)
+        values = [array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+        return Statement(text, tuple(ARRAY_OF[type_] for type_ in types), values)
+
+    def _types_of(self, table: str) -> dict[str, int]:
         if table not in self._types:
-            self._types[table] = dict(
-                self.rows(
-                    "select attname, format_type(atttypid, null) from pg_attribute "
-                    "where attrelid = cast(? as text)::regclass and attnum > 0 and not attisdropped",
-                    (table,),
-                )
+            asked = (
+                "select attname::text, atttypid::bigint from pg_attribute "
+                "where attrelid = cast(? as text)::regclass and attnum > 0 and not attisdropped"
             )
+            (found,) = self._send([_statement(asked, (table,))])
+            self._types[table] = dict(found.fetchall())
         return self._types[table]
 
     def failure(self, error: Exception) -> StoreError:
@@ -205,57 +226,42 @@ def _failure(error: Exception) -> StoreError:
     return StoreError(f"PostgreSQL: {said}", retry=isinstance(error, _RETRY))
 
 
-def _in_parts(rows: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Sequence[Sequence[Any]]]]:
-    """Rows that are written together, after how many they are: a statement may be for more, so the last is repeated."""
-    for at in range(0, len(rows), _ROWS_TOGETHER):
-        some = rows[at : at + _ROWS_TOGETHER]
-        n = len(some)
-        yield n, [*some, *[some[-1]] * (-n % _STEP)] if n > 1 else some
+class _Sent:
+    """What is known of a statement that was not sent yet."""
 
-
-def _values(rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """All of them; as text in columns where some are null, for null has no type, and psycopg takes a statement with
-    other types for another one."""
-    by_column = [
-        list(map(_text, values)) if 0 < values.count(None) < len(rows) else values
-        for values in zip(*rows, strict=True)
-    ]
-    return list(chain.from_iterable(zip(*by_column, strict=True)))
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, bytes):
-        return f"\\x{value.hex()}"
-    return None if value is None else str(value)
+    rowcount = -1
 
 
 @lru_cache(1000)
-def _insert(statement: str, types: tuple[tuple[str, str], ...], n: int) -> str:
-    """A statement that inserts a row, for the first few of n rows."""
+def _insertion(statement: str) -> tuple[str, tuple[str, ...], bytes]:
+    """The table, the columns that are given, and a statement that takes arrays of them."""
     found = _INSERTION.fullmatch(statement)
     assert found is not None
     table, names, row, end = found.groups()
-    type_of = dict(types)
-    first = (
-        f"?::{type_of[name[1:-1]]}" if value == "?" else value
-        for name, value in zip(names.split(", "), row.split(", "), strict=True)
-    )
-    rows = ", ".join([f"({', '.join(first)})", *[f"({row})"] * (n - 1)])
-    return f"insert into {table} ({names}) select * from (values {rows}) as new limit ?{end}"
+    values = dict(zip(names.split(", "), row.split(", "), strict=True))
+    given = [name for name, value in values.items() if value == "?"]
+    selected = ", ".join(f"new.{name}" if value == "?" else value for name, value in values.items())
+    text = f"insert into {table} ({names}) select {selected} from {_unnested(given)}{end}"
+    return table, tuple(name[1:-1] for name in given), text.encode()
 
 
 @lru_cache(1000)
-def _update(table: str, names: tuple[str, ...], mark: str, types: tuple[tuple[str, str], ...], n: int) -> str:
-    """A statement that sets columns of n rows by their ids, each of which may be there twice, and the same mark."""
-    type_of, given = dict(types), (*names, "id")
-    first = ", ".join(f"?::{type_of[name]}" for name in given)
-    rows = ", ".join([f"({first})", *[f"({', '.join('?' * len(given))})"] * (n - 1)])
+def _update(table: str, names: tuple[str, ...], mark: str) -> bytes:
+    """A statement that sets columns of rows by their ids, all of which get the same mark."""
     sets = ", ".join(
         [f'"{name}" = new."{name}"' for name in names] + [f"mark = (select {mark}('marks'))"] * bool(mark)
     )
-    return (
-        f"update {table} set {sets} from (values {rows}) as new ({columns(given)}) where {table}.id = new.id"
-    )
+    new = _unnested([f'"{name}"' for name in (*names, "id")])
+    return f"update {table} set {sets} from {new} where {table}.id = new.id".encode()
+
+
+def _unnested(names: Sequence[str]) -> str:
+    """Rows made of arrays, one for each of these columns."""
+    return f"unnest({', '.join(f'${k}' for k in range(1, len(names) + 1))}) as new ({', '.join(names)})"
+
+
+def _statement(text: str, values: Sequence[Any] = ()) -> Statement:
+    return Statement(_own(text), *write(values))
 
 
 @lru_cache(1000)
@@ -263,3 +269,6 @@ def _own(statement: str) -> bytes:
     """A statement with the database's placeholders."""
     head, *rest = statement.split("?")
     return (head + "".join(f"${k}{part}" for k, part in enumerate(rest, 1))).encode()
+
+
+_BEGIN = _statement("begin")

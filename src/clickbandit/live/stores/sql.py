@@ -96,9 +96,6 @@ class SqlStore(ABC):
         for row in self.database.find(QUERY, "queries", "id", others):
             locked.queries[row[1]] = QueryRow(*row)
 
-    def known_events(self, keys: Sequence[str]) -> set[str]:
-        return {key for (key,) in self.database.find("key", "events", "key", set(keys))}
-
     def snapshot(self, query: int, before: int | None = None) -> Snapshot | None:
         row = self.database.row(
             f"{SNAPSHOT} < ? order by number desc limit 1", (query, 2**62 if before is None else before)

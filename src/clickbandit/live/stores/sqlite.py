@@ -163,6 +163,7 @@ class SqliteStore(SqlStore):
         max_queries: int,
         clicked: Collection[str] = (),
         now: int = 0,
+        events: Collection[str] = (),
     ) -> Locked:
         queries = {row.name: row for row in self._rows.queries(names)}
         created = [query for query in new if query.name not in queries]
@@ -170,7 +171,8 @@ class SqliteStore(SqlStore):
             self._make(_NEW_QUERY, [(*query, *_NEW_QUERY_REST) for query in created], max_queries)
             made = self.database.find(QUERY, "queries", "name", [query.name for query in created])
             queries |= {row[1]: QueryRow(*row) for row in made}
-        locked = Locked(queries, {})
+        known = self.database.find("key", "events", "key", set(events))
+        locked = Locked(queries, {}, {key for (key,) in known})
         self._lend({*ids, *clicked}, locked)
         return locked
 
