@@ -34,7 +34,7 @@ def clock(monkeypatch):
 def waited(clock, *come, answered=10):
     """Milliseconds."""
     clock.come[: len(come)] = come
-    found = Gathering(clock.queue)
+    found = Gathering(lambda: len(clock.queue))
     found.answered(answered)
     found.wait()
     return round((clock.now - 100) * 1000, 3)
@@ -62,7 +62,7 @@ def test_it_waits_five_milliseconds_at_most(clock):
 
 
 def test_what_was_done_meanwhile_counts(clock):
-    found = Gathering(clock.queue)
+    found = Gathering(lambda: len(clock.queue))
     found.answered(10)
     clock.now += 1
     found.wait()

@@ -8,10 +8,11 @@ import psycopg
 import pytest
 
 from clickbandit.live import AsyncRanker
+from clickbandit.live.answers import Operation
+from clickbandit.live.http import mailbox
 from clickbandit.live.http import peers as peers_module
-from clickbandit.live.http.elsewhere import write_request
 from clickbandit.live.http.lists import list_request, read_list
-from clickbandit.live.http.peers import RANK, Peers
+from clickbandit.live.http.peers import Peers
 from clickbandit.live.stores.contract import LATE, Part
 from live.conftest import only_postgres
 from live.serving import metrics, serve, until
@@ -35,8 +36,9 @@ def workers(url, clock, folder, monkeypatch):
             services.append(end.enter_context(serve(ranker, peers=Peers(folder, Part(number, N)))))
             ends.append(end.close)
         for service in services:
-            (other,) = service.service.api.peers.others.values()
-            until(lambda other=other: other._answers)
+            peers = service.service.api.peers
+            for other in (*peers.others.values(), *peers.rankers.values()):
+                until(lambda other=other: other._answers)
         yield services, ends
 
 
@@ -93,50 +95,55 @@ def test_an_owner_is_asked_for_all_that_was_said(workers):
 def test_an_owner_that_hangs_is_left_alone(workers, monkeypatch):
     (first, second), _ = workers
     monkeypatch.setattr(peers_module, "PATIENCE", 0.1)
-    monkeypatch.setitem(second.service.api.peers._handlers, RANK, lambda content, question: None)
-    started = time.monotonic()
-    answer = first.rank(OTHERS[0])
-    assert answer["source"] == "policy"
-    assert time.monotonic() - started < 5
-    assert (ranked(first), ranked(second)) == (1, 0)
+    with monkeypatch.context() as hung:
+        hung.setattr(second.service.api._mailbox, "collect", list)
+        started = time.monotonic()
+        assert first.rank(OTHERS[0])["source"] == "policy"
+        assert time.monotonic() - started < 5
+        assert (ranked(first), ranked(second)) == (1, 0)
+        assert first.rank(OTHERS[0])["source"] == "policy"  # nobody waits for it again
+    until(lambda: next(iter(first.service.api.peers.rankers.values()))._answers)
+    assert first.rank(OTHERS[1])["source"] == "policy"
+    until(lambda: ranked(second) >= 1)
 
 
 def test_an_owner_that_fails_is_not_needed(workers, monkeypatch, caplog):
     (first, second), _ = workers
-
-    def fail(questions, answer):
-        raise RuntimeError
-
     with monkeypatch.context() as broken:
-        broken.setitem(second.service.api.peers._handlers, RANK, fail)
+        broken.setattr(mailbox, "read_request", lambda content: 1 / 0)
         assert first.rank(OTHERS[0])["source"] == "policy"
-    assert (ranked(first), ranked(second)) == (1, 0)
-    assert "cannot be answered" in caplog.text
-    second.service.api.ranker._engine.close()
+        broken.undo()
+        broken.setattr(second.service.api._mailbox, "_listed", lambda shown: 1 / 0)
+        assert first.rank(OTHERS[1])["source"] == "policy"
+    assert (ranked(first), "cannot be read" in caplog.text, "cannot be sent" in caplog.text) == (
+        2,
+        True,
+        True,
+    )
     assert first.rank(OTHERS[0])["source"] == "policy"
-    assert (ranked(first), ranked(second)) == (2, 0)
+    assert ranked(first) == 2
 
 
 def test_a_list_that_comes_too_late_is_the_one_that_was_made_instead(workers, monkeypatch):
     """Its id was new when the owner was asked, which then finds it taken; what is in the same batch is unharmed."""
     (first, second), _ = workers
-    handlers, held = second.service.api.peers._handlers, []
-    make = handlers[RANK]
+    box, held = second.service.api._mailbox, []
+    collect = box.collect
     with monkeypatch.context() as slow:
         slow.setattr(peers_module, "PATIENCE", 0.1)
-        slow.setitem(handlers, RANK, lambda questions, answer: held.extend(questions))
+        slow.setattr(box, "collect", lambda: held.extend(collect()) or [])
         made = first.rank(OTHERS[0])
-    assert held
-    answers = []
-    loop = second.service.api.peers._looking.get_loop()
-    more = [(number + 1, write_request(list_request(read_list(PLAIN)))) for number, _ in held]
-    loop.call_soon_threadsafe(make, [*held, *more], lambda number, content: answers.append(content))
-    until(lambda: len(answers) == 2)
-    late, new = map(json.loads, answers)
-    assert late == made
-    assert new["source"] == "policy"
+    assert [operation.request.id for operation in held] == [made["id"]]
+    results = {}
+    requests = [held[0].request, list_request(read_list(PLAIN))]
+    second.service.api.ranker._engine.submit([Operation(one, one.id, results.update) for one in requests])
+    until(lambda: len(results) == 2)
+    late, new = (results[one.id] for one in requests)
+    assert [late.id, *late.items] == [made["id"], *(item["id"] for item in made["items"])]
+    assert new.source == "policy"
     counts = second.service.api.ranker.counts()
     assert (counts["failures"], counts["ranked"]) == (0, {"policy": 2})
+    assert first.events({"id": made["id"], "item": late.items[0]})[0]["verdict"] == "accepted"
 
 
 def test_whoever_is_asked_answers_for_all(workers):

@@ -4,10 +4,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import InvalidStateError
+from datetime import UTC, datetime
 from itertools import compress
 from typing import Any, NamedTuple
 
-from clickbandit.live.requests import RankRequest, Request
+from clickbandit.live.requests import QuerySettings, RankRequest, Request, arrange, new_id
 from clickbandit.live.values import EventVerdict, Shown, Source, Verdict
 
 log = logging.getLogger("clickbandit.live")
@@ -45,6 +46,20 @@ class ActivityCounts:
         self.ranked.update([result.source for result in results if type(result) is Shown])
         lists = [result for result in results if type(result) is list]
         self.events.update([one.verdict for verdicts in lists for one in verdicts if type(one) is Verdict])
+
+
+def given_order(request: RankRequest, now: int, of_new_queries: QuerySettings) -> Shown:
+    """A list without the store. It has an id of its own, for under the one that was given another may be stored."""
+    shown = arrange(request.items, request, request.positions or of_new_queries.positions)
+    return Shown(
+        new_id(now / 1000),
+        request.query,
+        tuple(shown),
+        (1.0,) * len(shown),
+        of_new_queries.policy,
+        "fallback",
+        datetime.fromtimestamp(now / 1000, UTC),
+    )
 
 
 def once_more(operations: Iterable[Operation], given_up: Collection[str]) -> list[Operation]:

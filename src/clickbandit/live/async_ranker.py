@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from clickbandit.live.answers import Operation, resolve
 from clickbandit.live.engine import Engine
+from clickbandit.live.inbox import Inbox
 from clickbandit.live.methods import RankerMethods
 from clickbandit.live.requests import RankRequest, Request
 from clickbandit.live.settings import RankerSettings, by_keywords
@@ -15,8 +16,6 @@ from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.values import Closed, Shown
 
 T = TypeVar("T")
-Resolve = Callable[[list[tuple[Any, Any]]], None]
-"""Takes those who wait and their results, as `resolve` does."""
 
 
 class AsyncRanker(RankerMethods):
@@ -33,6 +32,10 @@ class AsyncRanker(RankerMethods):
     def settle_part(self, part: Part) -> None:
         """Leave what is due of other queries to others, who share the store."""
         self._engine.part = part
+
+    def open(self, inbox: Inbox) -> None:
+        """Also do what comes there."""
+        self._engine.open(inbox)
 
     async def limits(self) -> dict[str, float]:
         """How far behind settlement is, in seconds, and how much of what is counted there may be here."""
@@ -68,12 +71,8 @@ class AsyncRanker(RankerMethods):
         loop = asyncio.get_running_loop()
         asked = self._asked.get(loop)
         if asked is None:
-            asked = self._asked[loop] = Asked(loop, self._engine, resolve)
+            asked = self._asked[loop] = Asked(loop, self._engine)
         return asked
-
-    def asks(self, resolve: Resolve) -> "Asked":
-        """For what is asked in the running event loop, and answered together."""
-        return Asked(asyncio.get_running_loop(), self._engine, resolve)
 
     async def _wait(self, future: "Future[T]") -> T:
         return await asyncio.wrap_future(future)
@@ -93,10 +92,9 @@ class AsyncRanker(RankerMethods):
 class Asked:
     """What is asked in one event loop: handed over together, and the answers of a batch come back together."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine, resolve: Resolve) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, engine: Engine) -> None:
         self._loop = loop
         self._engine = engine
-        self._resolve = resolve
         self._operations: list[Operation] = []
         self._sink = self._deliver  # one object, by which answers are sorted
 
@@ -111,7 +109,7 @@ class Asked:
         try:
             self._engine.submit(operations)
         except Closed as error:
-            self._resolve([(operation.future, error) for operation in operations])
+            resolve([(operation.future, error) for operation in operations])
 
     def _deliver(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._loop.call_soon_threadsafe(self._resolve, pairs)
+        self._loop.call_soon_threadsafe(resolve, pairs)

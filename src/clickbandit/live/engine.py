@@ -12,29 +12,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, once_more
+from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, given_order, once_more
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock
-from clickbandit.live.gathering import Gathering
+from clickbandit.live.gathering import Gathering, take
+from clickbandit.live.inbox import Bell, Inbox
 from clickbandit.live.learners import LearnerError, Learners
 from clickbandit.live.requests import (
     FREQUENT,
     OF_QUERIES,
-    Clicks,
     DeleteRequest,
     FlushRequest,
     ForgetRequest,
     QuerySettings,
     RankRequest,
     Request,
-    arrange,
     concerns,
-    new_id,
 )
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import Part, Store
@@ -43,9 +40,6 @@ from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
-_MAX_OPERATIONS = 256
-_MAX_EVENTS = 2000
-"""In one batch, so that nobody waits long for it."""
 _MAX_DUE = 500
 _LOOK_PAUSE = 50  # milliseconds between two looks at what is due: settled together it costs less
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
@@ -83,9 +77,8 @@ class Engine:
         self.learners = Learners(store, algorithms, settings)
         self.part = Part()  # of the queries, which is settled here
         self._queue: deque[Operation] = deque()
-        self._asked = threading.Event()
-        """Whether there may be something in it, or it is time to close."""
-        self._gathering = Gathering(self._queue)
+        self._inbox: Inbox = Bell()
+        self._gathering = Gathering(self._count)
         self._more_due, self._look_at = False, 0
         self._full = False
         """Whether there were as many queries as there may be."""
@@ -121,6 +114,11 @@ class Engine:
 
     def submit(self, operations: Sequence[Operation]) -> None:
         """Have some things done."""
+        if self._admit(operations):
+            self._inbox.ring()
+
+    def _admit(self, operations: Sequence[Operation]) -> bool:
+        """Whether some of them wait now."""
         down = self._down
         room = max(MAX_WAITING - len(self._queue), 0) if down is None else 0
         if len(operations) > room and not self._closing:
@@ -129,9 +127,13 @@ class Engine:
         with self._gate:
             if self._closing:
                 raise Closed("the ranker is closed")
-            if operations:  # who was answered without the store is no reason to look at it
-                self._queue.extend(operations)
-                self._asked.set()
+            self._queue.extend(operations)
+        return bool(operations)  # who was answered without the store is no reason to look at it
+
+    def open(self, inbox: Inbox) -> None:
+        """Also do what comes there."""
+        before, self._inbox = self._inbox, inbox
+        before.ring()
 
     @property
     def waiting(self) -> int:
@@ -141,7 +143,7 @@ class Engine:
         """Do what was asked so far, and stop."""
         with self._gate:
             self._closing = True
-            self._asked.set()
+        self._inbox.ring()
         self._thread.join()
         self._stopped.set()
         self._watchman.join()
@@ -198,21 +200,21 @@ class Engine:
             self._down = error
 
     def _take(self, wait: float) -> list[Operation]:
-        """What waits, but not too much of it."""
-        if not self._queue:
-            self._asked.wait(wait)
+        if not self._count():
+            self._inbox.wait(wait)
         if not self._closing:
             self._gathering.wait()
-        self._asked.clear()
-        operations: list[Operation] = []
-        events = 0
-        with suppress(IndexError):
-            while len(operations) < _MAX_OPERATIONS and events < _MAX_EVENTS:
-                operation = self._queue.popleft()
-                operations.append(operation)
-                if isinstance(operation.request, Clicks):
-                    events += len(operation.request.events)
-        return operations
+        self._inbox.heard()
+        self._count()
+        return take(self._queue)
+
+    def _count(self) -> int:
+        """How many operations wait, with those that have come from elsewhere."""
+        come = self._inbox.collect()
+        if come:
+            with suppress(Closed):  # whoever sent it sees the connection end
+                self._admit(come)
+        return len(self._queue)
 
     def _serve(self, operations: list[Operation]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -385,14 +387,4 @@ class Engine:
         return self.given_order(request) if isinstance(request, RankRequest) else error
 
     def given_order(self, request: RankRequest) -> Shown:
-        """A list without the store. It has an id of its own, for under the one that was given another may be stored."""
-        shown = arrange(request.items, request, request.positions or self._of_new_queries.positions)
-        return Shown(
-            new_id(self._now / 1000),
-            request.query,
-            tuple(shown),
-            (1.0,) * len(shown),
-            self._of_new_queries.policy,
-            "fallback",
-            datetime.fromtimestamp(self._now / 1000, UTC),
-        )
+        return given_order(request, self._now, self._of_new_queries)

@@ -1,16 +1,11 @@
-"""Lists that another worker makes: the request as it is sent there, and who waits for the list at both ends."""
+"""Lists that another worker makes: the request as it is sent there, and who waits for the list."""
 
-import logging
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.http.messages import RankAnswer
-from clickbandit.live.http.peers import Answer, Away
 from clickbandit.live.requests import RankRequest
-from clickbandit.live.values import Shown
 
 MAX_KNOWN, MAX_REQUESTS = 2000, 5000
 """Bytes of a request that is remembered, and how many are."""
@@ -20,11 +15,8 @@ _read: dict[bytes, RankRequest] = {}
 """And what was read when they came."""
 _END = b"\0"
 """Of an id, which cannot have it."""
-_encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(RankRequest).decode
-
-log = logging.getLogger("clickbandit.live")
 
 
 def write_request(request: RankRequest) -> bytes:
@@ -70,26 +62,5 @@ class Elsewhere:
     def set_result(self, content: bytes) -> None:
         self._waiting.set_body(content)
 
-    def set_exception(self, away: Away) -> None:
+    def set_exception(self, away: Exception) -> None:
         self._ranker.begin(self._request._replace(is_new=False), self._waiting)
-
-
-class ForOthers:
-    """Has the ranker make the lists that other workers ask for, and sends them as their answers."""
-
-    def __init__(self, ranker: AsyncRanker, listed: Callable[[Shown], RankAnswer]) -> None:
-        self._asked = ranker.asks(self._answer)
-        self._listed = listed
-
-    def begin(self, questions: Sequence[tuple[int, bytes]], answer: Answer) -> None:
-        for number, content in questions:
-            self._asked.add(read_request(content), (answer, number))
-
-    def _answer(self, pairs: Sequence[tuple[tuple[Answer, int], Any]]) -> None:
-        for (answer, number), shown in pairs:
-            try:
-                written = _encode(self._listed(shown)) if isinstance(shown, Shown) else None
-            except Exception:
-                log.exception("a list for another worker cannot be sent")
-                written = None
-            answer(number, written)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,11 @@ from clickbandit.live.asking import for_events
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.export import as_arrow, as_ndjson
 from clickbandit.live.http import metrics, workers
-from clickbandit.live.http.elsewhere import Elsewhere, ForOthers, write_request
+from clickbandit.live.http.elsewhere import Elsewhere, write_request
 from clickbandit.live.http.endpoint import Asked, Endpoint, Quick, Typed, endpoint
 from clickbandit.live.http.events import read_events
 from clickbandit.live.http.lists import list_request, read_list
+from clickbandit.live.http.mailbox import Mailbox
 from clickbandit.live.http.messages import (
     EventsAnswer,
     EventsBody,
@@ -37,8 +38,9 @@ from clickbandit.live.http.messages import (
     ranked,
 )
 from clickbandit.live.http.metrics import Metrics
-from clickbandit.live.http.peers import FIGURES, RANK, Answer, Peer, Peers
+from clickbandit.live.http.peers import Peer, Peers
 from clickbandit.live.http.stream import Streams
+from clickbandit.live.http.wire import RANK
 from clickbandit.live.http.workers import Figures, Workers
 from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import RankRequest
@@ -70,18 +72,23 @@ class Api:
         self.document = b""
         self.peers: Peers | None = None
         """The other workers, if there are some."""
+        self._mailbox: Mailbox | None = None
+        """Where they ask for lists."""
 
     async def start(self) -> None:
         """Called once, when the service begins to serve."""
         if self.peers is not None:
-            lists = ForOthers(self.ranker, self._listed)
-            await self.peers.start({RANK: lists.begin, FIGURES: self._figures_for_others})
+            self._mailbox = Mailbox(self._listed)
+            self.ranker.open(self._mailbox)
+            await self.peers.start(self._mailbox, lambda: workers.write(self._figures()))
 
     async def close(self) -> None:
         """Called once, at its end."""
         if self.peers is not None:
             self.peers.close()
         await self.ranker.close()
+        if self._mailbox is not None:
+            self._mailbox.close()
 
     @classmethod
     def endpoints(cls) -> tuple[Endpoint, ...]:
@@ -196,10 +203,6 @@ class Api:
         return Figures(
             number, os.getpid(), self.metrics.answers(), self.metrics.times(), self.ranker.counts()
         )
-
-    def _figures_for_others(self, questions: Sequence[tuple[int, bytes]], answer: Answer) -> None:
-        for number, _ in questions:
-            answer(number, workers.write(self._figures()))
 
     @property
     def _expected(self) -> int:
