@@ -2,6 +2,7 @@
 
 import random
 
+import psycopg
 import pytest
 
 from clickbandit.live.stores import open_store
@@ -108,6 +109,29 @@ def test_after_a_failure_the_next_transaction_works(url):
         store.rollback()
     assert store.database.rows("select count(*) from impressions") == [(0,)]
     store.close()
+
+
+@only_postgres
+def test_text_is_text_whatever_the_connection_was_to_speak(url):
+    database = PostgresDatabase(f"{url}&client_encoding=LATIN1")
+    database.run("create table words (word text)")
+    database.run("insert into words values (?)", ("größe €",))
+    assert database.rows("select word, length(word) from words") == [("größe €", 7)]
+    database.close()
+
+
+@only_postgres
+def test_what_the_server_says_of_columns_is_a_failure_like_any_other(database, url):
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+    database.begin()
+    with pytest.raises(StoreError) as caught:
+        database.update("boxes", ("number",), [(1, "x")])
+    assert caught.value.retry
+    database.begin()
+    with database.together():
+        database.update("boxes", ("number",), [(1, "x")])
+    database.roll_back()
 
 
 @only_postgres

@@ -1,6 +1,7 @@
 """Requests of other workers, as the ranker's thread takes them from their sockets."""
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -9,6 +10,7 @@ import uvloop
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.answers import Operation
+from clickbandit.live.http import mailbox
 from clickbandit.live.http.elsewhere import read_request, write_request
 from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.mailbox import Mailbox
@@ -41,7 +43,7 @@ def with_mailbox(test):
             await test(box, lambda: asyncio.open_unix_connection(path))
         finally:
             server.close()
-            for wire in list(box._letters):
+            for wire in list(box._left):
                 wire.transport.abort()
             await asyncio.sleep(0.01)
             box.close()
@@ -52,7 +54,7 @@ def with_mailbox(test):
 async def met(box, connect):
     """A connection on which one may ask."""
     reader, writer = await connect()
-    while not box._letters:
+    while not box._new:
         await asyncio.sleep(0.001)
     assert box.collect() == []
     assert await reader.readexactly(_FRAME.size) == framed(0, b"", HELLO)
@@ -113,21 +115,69 @@ async def test_what_cannot_be_read_or_made_is_answered_so(box, connect):
 
 
 @with_mailbox
-async def test_a_connection_that_ends_is_forgotten(box, connect):
-    for ended_here in (False, True):
+async def test_what_somebody_asked_who_is_gone_is_not_made(box, connect):
+    """Nobody would see the list; and the connection is forgotten."""
+    for way in ("closed there", "closed here", "ended here"):
         reader, writer = await met(box, connect)
-        if ended_here:
-            next(iter(box._letters)).transport.abort()
-            assert await reader.read() == b""
-        else:
-            writer.write(framed(1, write_request(request())))
+        writer.write(framed(1, write_request(request())))
+        await writer.drain()
+        if way == "closed there":
             writer.close()
-            await collected(box, 1)
-        while box._letters:
-            box.wait(10)  # an end is something to collect
+            await writer.wait_closed()
+        elif way == "closed here":
+            next(iter(box._left)).transport.abort()
+            await asyncio.sleep(0.01)
+        else:
+            box.turn_away()
+        for _ in range(3):
             assert box.collect() == []
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+        assert (box._letters, box._left) == ([], {})
+        with contextlib.suppress(ConnectionResetError):  # as what was asked was not read
+            assert await reader.read() == b""
         writer.close()
+
+
+@with_mailbox
+async def test_an_end_wakes_whoever_waits(box, connect):
+    _, writer = await met(box, connect)
+    box.heard()
+    writer.close()
+    await asyncio.sleep(0.01)
+    assert waited(box) < 5
+    assert box.collect() == []
+    assert box._letters == []
+
+
+@with_mailbox
+async def test_who_was_turned_away_is_greeted_when_something_is_collected_again(box, connect):
+    first, one = await met(box, connect)
+    box.turn_away()
+    assert await first.read() == b""
+    one.close()
+    second, writer = await connect()
+    while not box._new:
+        await asyncio.sleep(0.001)
+    box.turn_away()  # nothing was asked there
+    box.heard()
+    assert waited(box, 0.02) >= 0.015
+    assert box.collect() == []
+    assert await second.readexactly(_FRAME.size) == framed(0, b"", HELLO)
+    writer.close()
+
+
+@with_mailbox
+async def test_without_a_descriptor_left_the_connection_ends(box, connect):
+    def fail(descriptor):
+        raise OSError(24, "Too many open files")
+
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr(mailbox.os, "dup", fail)
+        reader, writer = await connect()
+        assert await reader.read() == b""
+        writer.close()
+    _, writer = await met(box, connect)
+    writer.close()
 
 
 @with_mailbox

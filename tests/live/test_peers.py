@@ -8,12 +8,14 @@ import psycopg
 import pytest
 
 from clickbandit.live import AsyncRanker
+from clickbandit.live import engine as engine_module
 from clickbandit.live.answers import Operation
 from clickbandit.live.http import mailbox
 from clickbandit.live.http import peers as peers_module
 from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.peers import Peers
 from clickbandit.live.stores.contract import LATE, Part
+from clickbandit.live.values import StoreError
 from live.conftest import only_postgres
 from live.serving import metrics, serve, until
 
@@ -144,6 +146,48 @@ def test_a_list_that_comes_too_late_is_the_one_that_was_made_instead(workers, mo
     counts = second.service.api.ranker.counts()
     assert (counts["failures"], counts["ranked"]) == (0, {"policy": 2})
     assert first.events({"id": made["id"], "item": late.items[0]})[0]["verdict"] == "accepted"
+
+
+def test_while_its_store_is_away_nobody_waits_for_an_owner(workers, monkeypatch):
+    """It turns the others away, and looks for its store now and then; when that is there it is asked again."""
+    (first, second), _ = workers
+    store = second.service.api.ranker._engine._store
+    (peer,) = first.service.api.peers.rankers.values()
+    probes = []
+
+    def fail():
+        probes.append(time.monotonic())
+        raise StoreError("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(store, "probe", fail)
+        away.setattr(store, "begin", fail)
+        assert second.rank(OTHERS[0])["source"] == "fallback"
+        until(lambda: not peer._answers)
+        started, before = time.monotonic(), len(probes)
+        for _ in range(50):
+            assert first.rank(OTHERS[0])["source"] == "policy"
+        assert len(probes) - before <= (time.monotonic() - started) / engine_module._PROBE_PAUSE + 2
+        assert ranked(first) == 50
+    until(lambda: peer._answers)
+    assert first.rank(OTHERS[0])["source"] == "policy"
+    assert ranked(second) == 1
+
+
+def test_a_worker_that_cannot_tell_its_figures_is_left_out(workers, monkeypatch):
+    (first, second), _ = workers
+    with monkeypatch.context() as broken:
+        broken.setattr(second.service.api.ranker, "counts", lambda: 1 / 0)
+        assert [worker["number"] for worker in first.get("/v1/health").json["workers"]] == [0]
+    assert [worker["number"] for worker in first.get("/v1/health").json["workers"]] == [0, 1]
+
+
+def test_a_mistake_in_collecting_does_not_end_the_ranker(workers, monkeypatch, caplog):
+    (_, second), _ = workers
+    with monkeypatch.context() as broken:
+        broken.setattr(second.service.api._mailbox, "collect", lambda: 1 / 0)
+        assert second.rank(OTHERS[0])["source"] == "policy"
+    assert "cannot be collected" in caplog.text
 
 
 def test_whoever_is_asked_answers_for_all(workers):

@@ -1,7 +1,9 @@
 """Statements that go to PostgreSQL together are what they would be one by one, and an error spoils nothing after it."""
 
 import math
+from enum import StrEnum
 
+import numpy as np
 import psycopg
 import pytest
 
@@ -48,6 +50,18 @@ def test_values_come_back_as_they_were(pipeline, kind):
         [(value,)] for value in plain if value is not None
     ]
     assert rows(pipeline, Statement(b"select unnest($1)", (ARRAY_OF[kind],), [array([], kind)])) == [[]]
+
+
+def test_values_of_other_types_are_taken_for_what_they_are(pipeline):
+    class Name(StrEnum):
+        RED = "red"
+
+    given = [np.str_("ü"), Name.RED, np.float64(0.5), True]
+    assert rows(pipeline, *(ask("select $1", value) for value in given)) == [[(value,)] for value in given]
+    assert rows(pipeline, ask("select unnest($1)", [Name.RED, "x"])) == [[("red",), ("x",)]]
+    for wrong in (2**63, object(), [2**63]):
+        with pytest.raises(psycopg.DataError):
+            ask("select $1", wrong)
 
 
 def test_lists_are_arrays(pipeline):
@@ -114,6 +128,15 @@ def test_a_transaction_that_failed_is_ended_by_the_next(pipeline):
         pipeline.run([ask("select 1")])
     pipeline.run([ask("rollback")])
     assert rows(pipeline, ask("select to_regclass('numbers')::text")) == [[(None,)]]
+
+
+def test_an_error_at_the_end_of_them_all_is_theirs(pipeline):
+    """What was put off until then, in a transaction that nobody began."""
+    pipeline.run([ask("create temporary table numbers (number bigint unique deferrable initially deferred)")])
+    for _ in range(3):
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            pipeline.run([ask("insert into numbers select unnest($1)", [1, 1]), ask("select 1")])
+        assert rows(pipeline, ask("select 42"), ask("select count(*) from numbers")) == [[(42,)], [(0,)]]
 
 
 def test_only_so_many_are_prepared(pipeline, monkeypatch):

@@ -179,6 +179,7 @@ class Engine:
 
     def _wait_for_store(self) -> None:
         """Answer who has waited, and see whether the store works again."""
+        self._inbox.turn_away()
         operations = self._take(_PROBE_PAUSE)
         if operations and self._down is not None:
             self._refuse(operations, self._down)
@@ -210,10 +211,12 @@ class Engine:
 
     def _count(self) -> int:
         """How many operations wait, with those that have come from elsewhere."""
-        come = self._inbox.collect()
-        if come:
-            with suppress(Closed):  # whoever sent it sees the connection end
-                self._admit(come)
+        try:
+            if self._down is None and (come := self._inbox.collect()):
+                with suppress(Closed):  # whoever sent it sees the connection end
+                    self._admit(come)
+        except Exception:  # a mistake there must not end this thread
+            log.exception("what others ask for cannot be collected")
         return len(self._queue)
 
     def _serve(self, operations: list[Operation]) -> None:

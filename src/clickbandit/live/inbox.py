@@ -21,6 +21,9 @@ class Inbox(Protocol):
     def collect(self) -> list[Operation]:
         """What has come from elsewhere."""
 
+    def turn_away(self) -> None:
+        """Nothing can be done: who sent something is told, and sends nothing before something is collected again."""
+
 
 class Bell:
     """An `Inbox` to which nothing comes."""
@@ -35,3 +38,6 @@ class Bell:
 
     def collect(self) -> list[Operation]:
         return []
+
+    def turn_away(self) -> None:
+        pass

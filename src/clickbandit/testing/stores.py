@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clickbandit.live.stores.contract import Changes, Locked, Part, Store
-from clickbandit.live.stores.reading import Decision, Delay, Listing, Reader, Totals
+from clickbandit.live.stores.reading import Delay, Listing, Reader, Totals
 from clickbandit.live.stores.rows import (
     DIVIDED,
     FINISHED,
@@ -356,10 +356,10 @@ def _check_prune(store: Store, filled: _Filled) -> _Filled:
     def based(k: int) -> Snapshot:
         return filled.snapshots[k]._replace(base=True)
 
-    expect(store.prune(1000, _NO_LIMIT), 0, "rows pruned when nothing is old")
+    kept: list[Decision] = []
+    expect(store.prune(1000, _NO_LIMIT, kept.extend), 0, "rows pruned when nothing is old")
     _check_rows(store, filled)
     _check_learning(store, filled)
-    kept: list[Decision] = []
     pruned = store.prune(1006, _NO_LIMIT, kept.extend)
     expect(pruned, 4, "rows pruned: two impressions, and two records before a snapshot")
     settled = [row.id for row in filled.impressions[:6] if row.outcome == SETTLED]

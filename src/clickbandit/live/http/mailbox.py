@@ -8,6 +8,7 @@ import logging
 import os
 import select
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,29 +29,26 @@ log = logging.getLogger("clickbandit.live")
 
 
 class _Letters:
-    """What comes over one connection."""
+    """What comes over one connection, for the ranker's thread alone but for `is_over`."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         # of its own, so that its number stays this one's
         self.socket = socket.socket(fileno=os.dup(wire.transport.get_extra_info("socket").fileno()))
         self.socket.setblocking(False)
-        self.is_known = False
-        """To the ranker's thread."""
+        self.is_over = False
+        """Whether the event loop knows that its connection has ended."""
         self._frames = Frames()
 
     def read(self) -> list[tuple[int, bytes]] | None:
-        """The numbers and contents of questions; None if the connection is over."""
+        """The numbers and contents of questions; None if the connection is over: then nobody waits for the answers."""
         questions = []
-        try:
-            while data := self.socket.recv(_AT_ONCE):
-                questions += [(number, content) for number, _, content in self._frames.read(data)]
-                if len(data) < _AT_ONCE:
-                    return questions
-        except BlockingIOError:
-            return questions
-        except OSError:
-            pass
+        with suppress(OSError):
+            try:
+                while not self.is_over and (data := self.socket.recv(_AT_ONCE)):
+                    questions += [(number, content) for number, _, content in self._frames.read(data)]
+            except BlockingIOError:
+                return questions
         return None
 
 
@@ -60,11 +58,16 @@ class Mailbox:
     def __init__(self, listed: Callable[[Shown], RankAnswer]) -> None:
         self._listed = listed
         self._loop = asyncio.get_running_loop()
+        self._left: dict[Wire, _Letters] = {}
+        """What the event loop has left to the ranker's thread."""
+        self._new: deque[_Letters] = deque()
+        """What that thread has not seen of them."""
+        self._letters: list[_Letters] = []
+        """What it reads."""
         self._rung = self._sleeps = False
         self._bell, self._rope = os.pipe()
         self._ready = select.poll()
         self._ready.register(self._bell, select.POLLIN)
-        self._letters: dict[Wire, _Letters] = {}
         self._sink = self._deliver  # one object, by which answers are sorted
 
     # --- in the event loop ----------------------------------------------------------------------------------
@@ -75,17 +78,24 @@ class Mailbox:
 
     def _leave(self, wire: Wire) -> None:
         """Leave it to the ranker's thread."""
-        if not wire.transport.is_closing():
-            wire.transport.pause_reading()
-            self._letters[wire] = _Letters(wire)
-            self.ring()
+        if wire.transport.is_closing():
+            return
+        try:
+            letters = self._left[wire] = _Letters(wire)
+        except OSError as error:  # there are too many open files
+            log.error("another worker cannot ask: %s", error)
+            wire.transport.abort()
+            return
+        wire.transport.pause_reading()
+        self._new.append(letters)
+        self.ring()
 
     def lost(self, wire: Wire) -> None:
-        """The connection is over: whoever reads it sees that too."""
-        letters = self._letters.get(wire)
+        """The connection is over."""
+        letters = self._left.pop(wire, None)
         if letters is not None:
-            with suppress(OSError):
-                letters.socket.shutdown(socket.SHUT_RDWR)
+            letters.is_over = True
+            self.ring()
 
     def _answer(self, pairs: Sequence[tuple[tuple[Wire, int], Any]]) -> None:
         for (wire, number), shown in pairs:
@@ -101,7 +111,7 @@ class Mailbox:
 
     def close(self) -> None:
         """Once the ranker's thread has ended."""
-        for letters in self._letters.values():
+        for letters in (*self._letters, *self._new):
             letters.socket.close()
         os.close(self._bell)
         os.close(self._rope)
@@ -109,21 +119,19 @@ class Mailbox:
     # --- in the ranker's thread -----------------------------------------------------------------------------
 
     def collect(self) -> list[Operation]:
+        while self._new:
+            letters = self._new.popleft()
+            self._ready.register(letters.socket, select.POLLIN)
+            self._letters.append(letters)
+            self._tell(letters.wire.send, 0, HELLO, b"")
         operations = []
-        for wire, letters in list(self._letters.items()):
-            if not letters.is_known:
-                letters.is_known = True
-                self._ready.register(letters.socket, select.POLLIN)
-                self._loop.call_soon_threadsafe(wire.send, 0, HELLO, b"")
+        for letters in list(self._letters):
             questions = letters.read()
             if questions is None:
-                self._ready.unregister(letters.socket)
-                letters.socket.close()
-                del self._letters[wire]
-                self._loop.call_soon_threadsafe(wire.transport.abort)
+                self._drop(letters)
                 continue
             for number, content in questions:
-                waiting = wire, number
+                waiting = letters.wire, number
                 try:
                     operations.append(Operation(read_request(content), waiting, self._sink))
                 except Exception as error:
@@ -131,8 +139,23 @@ class Mailbox:
                     self._deliver([(waiting, error)])
         return operations
 
+    def turn_away(self) -> None:
+        for letters in list(self._letters):
+            self._drop(letters)
+
+    def _drop(self, letters: _Letters) -> None:
+        self._letters.remove(letters)
+        self._ready.unregister(letters.socket)
+        letters.socket.close()
+        self._tell(letters.wire.transport.abort)
+
     def _deliver(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._loop.call_soon_threadsafe(self._answer, pairs)
+        self._tell(self._answer, pairs)
+
+    def _tell(self, function: Callable[..., Any], *given: Any) -> None:
+        """Have the event loop do something; if it is closed, nobody waits for that any more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *given)
 
     def wait(self, seconds: float) -> None:
         self._sleeps = True
@@ -148,5 +171,6 @@ class Mailbox:
 
     def ring(self) -> None:
         self._rung = True
-        if self._sleeps:  # looked at after the ring, as that is after this
+        if self._sleeps:  # `wait` looks at the ring after it has said so, and this the other way round
+            self._sleeps = False
             os.write(self._rope, b"\0")

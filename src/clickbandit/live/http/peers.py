@@ -7,6 +7,7 @@ cannot reach another in time does it by itself.
 
 import asyncio
 import itertools
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,7 +21,10 @@ from clickbandit.live.stores.contract import Part
 
 PATIENCE = 0.5
 """Seconds that another may take to answer before it is left alone until it says hello again."""
-_LOOK = 0.25
+_LOOK = 0.125
+
+
+log = logging.getLogger("clickbandit.live")
 
 
 class Away(Exception):
@@ -39,12 +43,12 @@ class Peer:
         """Who waits for which answers."""
         self._oldest: tuple[int | None, float] = (None, 0.0)
         """What had waited longest at the last look, and since when that was so."""
-        self._numbers = itertools.cycle(range(1, 2**32))
+        self._numbers = itertools.count()
 
     def ask(self, kind: int, content: bytes, waiting: Any) -> None:
         """Ask; `waiting` gets what it answers as a future does, and an `Away` unless it does."""
         if self._answers and self._wire is not None:
-            number = next(self._numbers)
+            number = next(self._numbers) % (2**32 - 1) + 1
             self._waiting[number] = waiting
             self._wire.send(number, kind, content)
         else:
@@ -88,7 +92,11 @@ class Peer:
 
 
 class Peers:
-    """All workers of a service, as one of them sees them."""
+    """All workers of a service, as one of them sees them.
+
+    Each has two sockets: one that its ranker's thread reads, for lists, and one for its figures, which its event loop
+    tells also while that thread waits for the store.
+    """
 
     def __init__(self, folder: str | Path, part: Part) -> None:
         self._folder = Path(folder)
@@ -116,7 +124,11 @@ class Peers:
 
         def asked(wire: Wire, messages: list[Message]) -> None:
             for number, _, _ in messages:
-                wire.send(number, FIGURES, figures())
+                try:
+                    wire.send(number, FIGURES, figures())
+                except Exception:
+                    log.exception("the figures of this worker cannot be told")
+                    wire.send(number, FAILED, b"")
 
         def connected(wire: Wire) -> None:
             self._wires.add(wire)

@@ -81,6 +81,7 @@ class PostgresDatabase(Database):
             self._connection = psycopg.connect(
                 self._url,
                 autocommit=True,
+                client_encoding="UTF8",
                 connect_timeout=10,
                 keepalives_idle=10,
                 keepalives_interval=5,
@@ -185,8 +186,11 @@ class PostgresDatabase(Database):
                 "select attname::text, atttypid::bigint from pg_attribute "
                 "where attrelid = cast(? as text)::regclass and attnum > 0 and not attisdropped"
             )
-            (found,) = self._send([_statement(asked, (table,))])
-            self._types[table] = dict(found.fetchall())
+            gathered, self._gathered = self._gathered, None
+            try:
+                self._types[table] = dict(self.rows(asked, (table,)))
+            finally:
+                self._gathered = gathered
         return self._types[table]
 
     def failure(self, error: Exception) -> StoreError:

@@ -49,31 +49,47 @@ class Statement(NamedTuple):
 
 
 def write(values: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
-    """Values and their types, as these are in Python; a list is an array."""
+    """Values and their types, as these are in Python; a list is an array of what its first value is, or of text."""
     types: list[int] = []
     written: list[bytes | None] = []
     for value in values:
         if isinstance(value, list):
-            type_ = _TYPES[type(value[0])] if value else TEXT
+            type_ = _type_of(value[0]) if value else TEXT
             types.append(ARRAY_OF[type_])
             written.append(array(value, type_))
         elif value is None:
             types.append(0)
             written.append(None)
         else:
-            types.append(type_ := _TYPES[type(value)])
-            written.append(_WRITE[type_](value))
+            types.append(type_ := _type_of(value))
+            written.append(_to_bytes(value, type_))
     return tuple(types), written
 
 
+def _type_of(value: Any) -> int:
+    found = _TYPES.get(type(value))
+    if found is not None:
+        return found
+    for kind, type_ in _TYPES.items():
+        if isinstance(value, kind):
+            return type_
+    raise psycopg.DataError(f"a store has no type for {type(value).__name__}")
+
+
+def _to_bytes(value: Any, type_: int) -> bytes:
+    try:
+        return _WRITE[type_](value)
+    except struct.error as error:
+        raise psycopg.DataError(f"{value!r:.100} cannot be stored: {error}") from error
+
+
 def array(values: Sequence[Any], type_: int) -> bytes:
-    to_bytes = _WRITE[type_]
     parts = [_ARRAY.pack(1, 1, type_, len(values), 1)]
     for value in values:
         if value is None:
             parts.append(_NULL)
         else:
-            written = to_bytes(value)
+            written = _to_bytes(value, type_)
             parts += (_LENGTH(len(written)), written)
     return b"".join(parts)
 
@@ -127,10 +143,13 @@ class Pipeline:
                     results.append(Result(found, self._transformer))
                 elif found.status == ExecStatus.COMMAND_OK:
                     self._names[prepared] = new[prepared]
-            self._next()
+            while (found := self._next()).status != ExecStatus.PIPELINE_SYNC:
+                failure = error_from_result(found)  # of the end of a transaction that nobody began
         except BaseException as error:  # what comes next would be taken for the answers to other statements
             self._pg.finish()
-            if failure is None or not isinstance(error, psycopg.Error):
+            if failure is None or not isinstance(
+                error, psycopg.Error
+            ):  # else the server said first why it ended
                 raise
         if failure is not None:
             raise failure

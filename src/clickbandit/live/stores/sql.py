@@ -202,7 +202,7 @@ class SqlStore(ABC):
             )
             rows = database.rows(oldest.format("impressions"), (limit,))
             over = [number for number, at, outcome in rows if at < before and outcome != PENDING]
-            if keep is not None:
+            if keep is not None and over:
                 kept = f"{DECISION} impressions.number {database.one_of} order by impressions.number"
                 decisions = [Decision(*row) for row in database.rows(kept, (database.list_of(over),))]
                 if decisions:
