@@ -165,10 +165,10 @@ def test_while_its_store_is_away_nobody_waits_for_an_owner(workers, monkeypatch)
         assert second.rank(OTHERS[0])["source"] == "fallback"
         until(lambda: not peer._answers)
         started, before = time.monotonic(), len(probes)
-        for _ in range(50):
+        while time.monotonic() < started + 1:  # in which it connects again
             assert first.rank(OTHERS[0])["source"] == "policy"
         assert len(probes) - before <= (time.monotonic() - started) / engine_module._PROBE_PAUSE + 2
-        assert ranked(first) == 50
+        assert (ranked(first) > 10, ranked(second)) == (True, 0)
     until(lambda: peer._answers)
     assert first.rank(OTHERS[0])["source"] == "policy"
     assert ranked(second) == 1
