@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from clickbandit.live.stores.contract import Changes, Locked, Part, Store
-from clickbandit.live.stores.reading import Delay, Listing, Reader, Totals
+from clickbandit.live.stores.reading import Decision, Delay, Listing, Reader, Totals
 from clickbandit.live.stores.rows import (
     DIVIDED,
     FINISHED,
