@@ -42,13 +42,14 @@ class _Letters:
 
     def read(self) -> list[tuple[int, bytes]] | None:
         """The numbers and contents of questions; None if the connection is over: then nobody waits for the answers."""
-        questions = []
-        with suppress(OSError):
-            try:
-                while not self.is_over and (data := self.socket.recv(_AT_ONCE)):
-                    questions += [(number, content) for number, _, content in self._frames.read(data)]
-            except BlockingIOError:
-                return questions
+        questions: list[tuple[int, bytes]] = []
+        try:
+            while not self.is_over and (data := self.socket.recv(_AT_ONCE)):
+                questions += [(number, content) for number, _, content in self._frames.read(data)]
+        except BlockingIOError:
+            return questions
+        except OSError:
+            pass
         return None
 
 

@@ -179,7 +179,9 @@ class Pipeline:
             if self._pg.status == ConnStatus.BAD:
                 said = self._pg.error_message if found is None else found.error_message
                 raise psycopg.OperationalError(said.decode("utf-8", "replace"))
-            if found is not None:  # which ends the answers to a statement
+            if found is not None:
+                if found.status != ExecStatus.PIPELINE_SYNC:
+                    self._pg.get_result()  # None, the end of a statement's answers, for which nothing is waited
                 return found
 
     def _wait(self, events: int) -> None:
