@@ -34,16 +34,22 @@ def with_mailbox(test):
     """Run a test in an event loop, with a mailbox and what connects to it."""
 
     async def run(folder):
-        box = Mailbox(lambda shown: shown.items)
+        box, wires = Mailbox(lambda shown: shown.items), []
         path = str(folder / "box")
+
+        def connected(wire):
+            wires.append(wire)
+            box.connected(wire)
+
         server = await asyncio.get_running_loop().create_unix_server(
-            lambda: Wire(lambda wire, read: None, box.lost, box.connected), path
+            lambda: Wire(lambda wire, read: None, box.lost, connected), path
         )
         try:
-            await test(box, lambda: asyncio.open_unix_connection(path))
+            async with asyncio.timeout(20):
+                await test(box, lambda: asyncio.open_unix_connection(path))
         finally:
             server.close()
-            for wire in list(box._left):
+            for wire in wires:
                 wire.transport.abort()
             await asyncio.sleep(0.01)
             box.close()
