@@ -67,18 +67,3 @@ def test_what_was_done_meanwhile_counts(clock):
     clock.now += 1
     found.wait()
     assert clock.now == 101
-
-
-def test_it_says_whether_those_who_wait_were_counted(clock):
-    """Else nobody has looked for what comes from elsewhere."""
-    counted = []
-    found = Gathering(lambda: counted.append(clock.now) or 0)
-    assert not found.wait()
-    found.answered(1)
-    assert not found.wait()
-    assert counted == []
-    found.answered(2)
-    assert found.wait()
-    assert counted[-1] == clock.now
-    clock.now += 1
-    assert not found.wait()

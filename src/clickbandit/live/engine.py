@@ -201,15 +201,16 @@ class Engine:
             self._down = error
 
     def _take(self, wait: float) -> list[Operation]:
-        if not self._queue:
+        if not self._count():
             self._inbox.wait(wait)
-        if self._closing or not self._gathering.wait():
-            self._count()
+        if not self._closing:
+            self._gathering.wait()
+        self._inbox.heard()
+        self._count()
         return take(self._queue)
 
     def _count(self) -> int:
-        """How many operations wait, with those that have come from elsewhere; from now on another ring counts."""
-        self._inbox.heard()
+        """How many operations wait, with those that have come from elsewhere."""
         try:
             if self._down is None and (come := self._inbox.collect()):
                 with suppress(Closed):  # whoever sent it sees the connection end

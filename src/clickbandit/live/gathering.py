@@ -45,12 +45,13 @@ class Gathering:
         self._expected = n if n > 1 else 0
         self._since = time.monotonic()
 
-    def wait(self) -> bool:
-        """Until they are there, or no more come, or it takes too long; whether they were counted at the end."""
-        before, until, counted = -1, self._since + _MIN_WAIT, False
-        while self._expected and (left := until - time.monotonic()) > 0:
+    def wait(self) -> None:
+        """Until they are there, or no more come, or it takes too long."""
+        if not self._expected:
+            return
+        before, until = -1, self._since + _MIN_WAIT
+        while (left := until - time.monotonic()) > 0:
             time.sleep(left)
-            n, counted = self._count(), True
+            n = self._count()
             if before < n < self._expected:
                 before, until = n, min(until + _WAIT_AGAIN, self._since + _MAX_WAIT)
-        return counted
