@@ -4,10 +4,10 @@
     python -m benchmarks.workers --seconds 300
 
 Each worker has the load of `benchmarks.live`: the more lists are in a batch, the less each of them costs, so with the
-same load two workers cost more than one. Half of the connections begin a little later, as not
-all users ask for lists at once. Each of the two services has a database server of its own, and they are asked
-in turns, for a machine that others use is faster in one minute than in the next. What a service does while the other is
-asked counts: it settles what was shown before.
+same load two workers cost more than one. Half of the connections begin a little later, as not all users ask for lists
+at once. Each of the two services has a database server of its own, and they are asked in turns, for a machine that
+others use is faster in one minute than in the next. What a service does while the other is asked counts: it settles
+what was shown before. Services that are started anew differ by a fiftieth: to compare, start several times.
 """
 
 import argparse

@@ -23,7 +23,6 @@ PATIENCE = 0.5
 """Seconds that another may take to answer before it is left alone until it says hello again."""
 _LOOK = 0.125
 
-
 log = logging.getLogger("clickbandit.live")
 
 

@@ -147,9 +147,8 @@ class Pipeline:
                 failure = error_from_result(found)  # of the end of a transaction that nobody began
         except BaseException as error:  # what comes next would be taken for the answers to other statements
             self._pg.finish()
-            if failure is None or not isinstance(
-                error, psycopg.Error
-            ):  # else the server said first why it ended
+            # else the server said first why it ended
+            if failure is None or not isinstance(error, psycopg.Error):
                 raise
         if failure is not None:
             raise failure
@@ -179,9 +178,7 @@ class Pipeline:
             if self._pg.status == ConnStatus.BAD:
                 said = self._pg.error_message if found is None else found.error_message
                 raise psycopg.OperationalError(said.decode("utf-8", "replace"))
-            if found is not None:
-                if found.status != ExecStatus.PIPELINE_SYNC:
-                    self._pg.get_result()  # None, the end of a statement's answers, for which nothing is waited
+            if found is not None:  # which ends the answers to a statement
                 return found
 
     def _wait(self, events: int) -> None:
