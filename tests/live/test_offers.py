@@ -8,7 +8,7 @@ from contextlib import closing
 
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
-from clickbandit.live.stores.contract import Changes
+from clickbandit.live.stores.contract import SLOTS, Changes, Part
 from clickbandit.live.stores.rows import DAY, WEEK, ComparisonRow, OfferRow
 from clickbandit.live.stores.sqlite import SqliteStore
 from live.serving import until
@@ -29,6 +29,21 @@ def test_the_same_items_are_stored_once(open_ranker, sql):
     ranker.rank("shoes", ITEMS[::-1])
     ranker.rank("hats", ITEMS)
     assert sql("select count(*) from offers") == [(3,)]
+
+
+def test_an_offer_tells_whose_its_query_is(open_ranker, sql):
+    """By which PostgreSQL gives each worker what is due of its own queries."""
+    ranker = open_ranker(policy="random")
+    for name in ("shoes", "hats", "grüne Hüte", *(f"user{k:05}@example.com" for k in range(60))):
+        for items in (ITEMS, ITEMS[::-1]):
+            ranker.rank(name, items)
+    offers = sql("select offers.id, name from offers join queries on queries.id = query")
+    assert len(offers) == 126
+    assert min(offers)[0] < -(2**62) and max(offers)[0] > 2**62  # of 64 bits
+    for number in range(3):
+        part = Part(number, 3)
+        mine = [name for id, name in offers if id % SLOTS % part.of == part.number]
+        assert sorted(mine) == sorted(name for _, name in offers if part.owner(name) == part.number) != []
 
 
 def steps_to_prune(store):

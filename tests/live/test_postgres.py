@@ -10,6 +10,9 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.live import Conflict, Event, Ranker
+from clickbandit.live.stores import open_store
+from clickbandit.live.stores.contract import LATE, SLOTS, Changes, Locked, Part
+from clickbandit.live.stores.rows import POLICY, ImpressionRow, NewQuery
 from live.conftest import only_postgres
 from live.serving import until
 
@@ -275,6 +278,24 @@ def test_clicks_while_others_settle(two):
     assert verdicts["accepted"] + verdicts["late"] == verdicts["duplicate"] == 160
     assert (stats.settled, stats.clicks, stats.late) == (160, verdicts["accepted"], verdicts["late"])
     assert stats.failures == 0
+
+
+def test_each_worker_takes_its_own_of_what_is_due_and_others_once_it_is_late(url):
+    store = open_store(url)
+    store.begin()
+    store.lock(["shoes"], [], [NewQuery("shoes", "random", 3, 100, None, 0)], 1)
+    offers = [None, *range(-300, 300, 7), -(2**63), 2**63 - 1]
+    new = [ImpressionRow(f"{offer}", 1, 0, 1, POLICY, "[]", b"", None, None, offer=offer) for offer in offers]
+    store.save(Changes(impressions=new))
+    store.commit()
+    for number in range(3):
+        for now, takes_all in ((LATE, False), (1 + LATE, True)):
+            store.begin()
+            taken = store.take_due(now, 1000, Part(number, 3), Locked({}, {}))
+            mine = [f"{offer}" for offer in offers if takes_all or (offer or 0) % SLOTS % 3 == number]
+            assert sorted(taken) == sorted(mine)
+            store.rollback()
+    store.close()
 
 
 def test_no_batch_reads_all_of_a_table(open_ranker, sql):

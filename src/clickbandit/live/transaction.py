@@ -20,7 +20,7 @@ from clickbandit.live.records import Damaged, ItemsRecord, StartRecord
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.shared import MAX_LESSONS, Taught, as_record
-from clickbandit.live.stores.contract import Changes, Locked, Store
+from clickbandit.live.stores.contract import SLOTS, Changes, Locked, Store, slot
 from clickbandit.live.stores.rows import (
     EventRow,
     ImpressionRow,
@@ -249,16 +249,14 @@ class Transaction:
 
     def _offer(self, row: QueryRow, request: RankRequest) -> int:
         """What a list is chosen from: its id, whatever else the request says, and what is to be stored once."""
-        id = _offer_id(request.offer, row.id, row.policy, row.positions, row.horizon, self.settings.seed)
+        chosen_with = row.policy, row.positions, row.horizon, self.settings.seed
+        id = _offer_id(request.offer, row.name, row.id, *chosen_with)
         if id not in self._offers and not self.learners.knows_offer(id, self.now):
             self._offers[id] = OfferRow(
                 id,
                 row.id,
                 json.dumps(request.items, ensure_ascii=False),
-                row.policy,
-                row.positions,
-                row.horizon,
-                self.settings.seed,
+                *chosen_with,
                 self.now,
             )
         return id
@@ -268,6 +266,8 @@ class Transaction:
 
 
 @lru_cache(MAX_OFFERS)
-def _offer_id(offer: bytes, *settings: int | str) -> int:
+def _offer_id(offer: bytes, query: str, *settings: int | str) -> int:
+    """A digest of it all, whose remainder by `SLOTS` is the slot of the query."""
     written = offer + "\0".join(map(str, settings)).encode()
-    return int.from_bytes(blake2b(written, digest_size=8, person=b"offer").digest(), "little", signed=True)
+    digest = blake2b(written, digest_size=7, person=b"offer").digest()
+    return int.from_bytes(digest, "little", signed=True) * SLOTS + slot(query)

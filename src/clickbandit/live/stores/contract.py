@@ -85,7 +85,7 @@ class Changes:
 
 
 class Part(NamedTuple):
-    """Which queries are one's own, where several share a store: a hash of their names says so."""
+    """Which queries are one's own, where several share a store: the `slot` of their names says so."""
 
     number: int = 0
     of: int = 1
@@ -96,11 +96,16 @@ class Part(NamedTuple):
         >>> [Part(of=3).owner(query) for query in ("red shoes", "blue shoes", "hats")]
         [1, 0, 1]
         """
-        return _first_byte(query) % self.of
+        return slot(query) % self.of
+
+
+SLOTS = 256
+"""An impression's slot is its offer's remainder by this: who shares out what is due need not ask for its query."""
 
 
 @lru_cache(5000)
-def _first_byte(query: str) -> int:
+def slot(query: str) -> int:
+    """One of the `SLOTS` that queries are shared out by."""
     return sha256(query.encode()).digest()[0]
 
 

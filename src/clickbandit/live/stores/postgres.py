@@ -16,7 +16,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from clickbandit.errors import InputError
-from clickbandit.live.stores.contract import LATE, Changes, Locked, Part, takes_clicks
+from clickbandit.live.stores.contract import LATE, SLOTS, Changes, Locked, Part, takes_clicks
 from clickbandit.live.stores.database import insert
 from clickbandit.live.stores.migrations import VERSION, steps
 from clickbandit.live.stores.postgres_database import NAMES, PostgresDatabase
@@ -37,8 +37,8 @@ _LOCK_QUERIES = (
 )
 _LOCK_IMPRESSIONS = f"select {IMPRESSION} from impressions where id = any(?) order by id for update"
 _KNOWN_EVENTS = "select key from events where key = any(?)"
-_OWNER = "get_byte(sha256(convert_to(name, 'UTF8')), 0)"
-"""As `Part.owner` has it."""
+_SLOT = f"(coalesce(offer, 0) & {SLOTS - 1})"
+"""Of an impression; those of older tables may have no offer, and then somebody settles them."""
 _COUNT_AGAIN = 60.0
 """Seconds after which the queries are counted again, since other processes add some too."""
 
@@ -134,7 +134,7 @@ class PostgresStore(SqlStore):
         return locked
 
     def take_due(self, now: int, limit: int, part: Part, locked: Locked) -> list[str]:
-        own = f"(mod({_OWNER}, ?) = ? or expires <= ?)" if part.of > 1 else "true"
+        own = f"(mod({_SLOT}, ?) = ? or expires <= ?)" if part.of > 1 else "true"
         values = (part.of, part.number, now - LATE) if part.of > 1 else ()
         ids = [
             id

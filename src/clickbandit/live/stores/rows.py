@@ -123,6 +123,7 @@ class OfferRow(NamedTuple):
     """What lists are chosen from, and with what: the same for many impressions."""
 
     id: int
+    """A digest of the rest and its query's slot: see `contract.slot`."""
     query: int
     items: str
     """The candidates in the given order, as JSON."""
