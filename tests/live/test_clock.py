@@ -29,7 +29,7 @@ def machine(monkeypatch):
     machine = Machine()
     monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
     monkeypatch.setattr(
-        engine_module, "Clock", lambda wall, elapsed: Clock(lambda: machine.wall, lambda: machine.elapsed)
+        engine_module, "machine_clock", lambda: Clock(lambda: machine.wall, lambda: machine.elapsed)
     )
     return machine
 

@@ -39,7 +39,8 @@ def test_an_offer_tells_whose_its_query_is(open_ranker, sql):
             ranker.rank(name, items)
     offers = sql("select offers.id, name from offers join queries on queries.id = query")
     assert len(offers) == 126
-    assert min(offers)[0] < -(2**62) and max(offers)[0] > 2**62  # of 64 bits
+    assert min(offers)[0] < -(2**62)  # of 64 bits
+    assert max(offers)[0] > 2**62
     for number in range(3):
         part = Part(number, 3)
         mine = [name for id, name in offers if id % SLOTS % part.of == part.number]

@@ -15,6 +15,7 @@ from clickbandit.live.http import peers as peers_module
 from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.peers import Peers
 from clickbandit.live.stores.contract import LATE, Part
+from clickbandit.live.stores.rows import PENDING, VOID
 from clickbandit.live.values import StoreError
 from live.conftest import only_postgres
 from live.serving import metrics, serve, until
@@ -146,6 +147,45 @@ def test_a_list_that_comes_too_late_is_the_one_that_was_made_instead(workers, mo
     counts = second.service.api.ranker.counts()
     assert (counts["failures"], counts["ranked"]) == (0, {"policy": 2})
     assert first.events({"id": made["id"], "item": late.items[0]})[0]["verdict"] == "accepted"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_an_owner_makes_too_late_is_void_if_another_list_was_shown(
+    workers, monkeypatch, clock, sql, again
+):
+    """Unless it was made long before, and may have been seen."""
+    (first, second), _ = workers
+    given_up, seconds = {"query": OTHERS[0], "id": "given up"}, second.service.api.ranker._engine
+    strays = first.service.api.ranker._engine.strays
+    if again:
+        strays._look_for = 0.2
+        second.rank(**given_up)
+        clock.now += 10
+    box, held = second.service.api._mailbox, []
+    collect, store = box.collect, first.service.api.ranker._engine._store
+    with monkeypatch.context() as slow:
+        slow.setattr(peers_module, "PATIENCE", 0.1)
+        slow.setattr(box, "collect", lambda: held.extend(collect()) or [])
+        for name in ("begin", "probe"):
+            slow.setattr(store, name, raising(StoreError("away")))
+        answer = first.rank(**given_up)
+    assert (answer["source"], answer["id"] == "given up") == ("fallback", False)
+    # it is looked for first when it is not there yet
+    until(lambda: not strays._new and all(one.until < float("inf") for one in strays._known))
+    results = {}
+    seconds.submit([Operation(one.request, one.request.id, results.update) for one in held])
+    until(lambda: results)
+    assert results["given up"].source == "policy"
+    outcome = "select outcome from impressions where id = 'given up'"
+    until(lambda: not strays._known or sql(outcome) == [(VOID,)])
+    assert sql(outcome) == [(PENDING if again else VOID,)]
+
+
+def raising(error):
+    def fail(*given):
+        raise error
+
+    return fail
 
 
 def test_while_its_store_is_away_nobody_waits_for_an_owner(workers, monkeypatch):

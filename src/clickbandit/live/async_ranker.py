@@ -37,6 +37,10 @@ class AsyncRanker(RankerMethods):
         """Also do what comes there."""
         self._engine.open(inbox)
 
+    def disown(self, request: RankRequest) -> None:
+        """Void the list that another process may have made for this, if it did: nobody sees it."""
+        self._engine.strays.add(request.id, self._engine.clock.now())
+
     async def limits(self) -> dict[str, float]:
         """How far behind settlement is, in seconds, and how much of what is counted there may be here."""
         due = await self._read(lambda reader: reader.next_due(), None)

@@ -1,6 +1,7 @@
 """The ranker's clock: it starts with the time of the machine's clock and goes on as time passes, whatever that clock
 is set to meanwhile."""
 
+import time
 from collections.abc import Callable
 
 _SLEW = 0.01
@@ -10,7 +11,8 @@ _SLEW = 0.01
 class Clock:
     """Milliseconds since 1970 that never jump.
 
-    `wall` gives the seconds since 1970, and `elapsed` seconds that pass evenly.
+    `wall` gives the seconds since 1970, and `elapsed` seconds that pass evenly. It begins with what `wall` says, or as
+    much `ahead` of `elapsed` as another one.
 
     >>> seconds = {"wall": 1000.0, "elapsed": 0.0}
     >>> clock = Clock(lambda: seconds["wall"], lambda: seconds["elapsed"])
@@ -19,11 +21,18 @@ class Clock:
     (1001010, 9)
     """
 
-    def __init__(self, wall: Callable[[], float], elapsed: Callable[[], float]) -> None:
+    def __init__(
+        self, wall: Callable[[], float], elapsed: Callable[[], float], ahead: float | None = None
+    ) -> None:
         self._wall = wall
         self._elapsed = elapsed
         self._last = elapsed()
-        self._now = wall()
+        self._now = wall() if ahead is None else self._last + ahead
+
+    @property
+    def ahead(self) -> float:
+        """Seconds by which it is ahead of those that pass."""
+        return self.now() / 1000 - self._last
 
     @property
     def skew(self) -> float:
@@ -37,3 +46,17 @@ class Clock:
         self._now += passed
         self._now += min(max(self.skew, -_SLEW * passed), _SLEW * passed)
         return int(self._now * 1000)
+
+
+_ahead: float | None = None
+
+
+def go_on(ahead: float) -> None:
+    """From now on clocks of this process begin as another process of this machine has the time."""
+    global _ahead
+    _ahead = ahead
+
+
+def machine_clock() -> Clock:
+    """A clock of this machine, whose time passes evenly for all processes."""
+    return Clock(time.time, time.monotonic, _ahead)

@@ -18,7 +18,7 @@ from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, given_order, once_more
 from clickbandit.live.batch import Batch, new_queries
-from clickbandit.live.clock import Clock
+from clickbandit.live.clock import Clock, machine_clock
 from clickbandit.live.gathering import Gathering, take
 from clickbandit.live.inbox import Bell, Inbox
 from clickbandit.live.learners import LearnerError, Learners
@@ -36,6 +36,7 @@ from clickbandit.live.requests import (
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.stores.rows import QueryRow
+from clickbandit.live.strays import Stray, Strays
 from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
@@ -71,7 +72,7 @@ class Engine:
         self._settings = settings
         self._of_new_queries = of_new_queries
         self._patience = settings.patience_ms / 1000
-        self.clock = Clock(settings.clock or time.time, settings.clock or time.monotonic)
+        self.clock = Clock(settings.clock, settings.clock) if settings.clock else machine_clock()
         self._now, self._gap = self.clock.now(), 0
         """Milliseconds from the last impression in the store to the start: time in which nothing grew old."""
         self.learners = Learners(store, algorithms, settings)
@@ -88,6 +89,7 @@ class Engine:
         """Why the store does not work, if it does not: then everything is answered at once, without it."""
         self._disowned: set[str] = set()
         """Impressions that were answered with the given order, but may be stored with another."""
+        self.strays = Strays(self._patience)  # the same, of other processes
         self._given_up: deque[str] = deque()
         """Those of the batch at hand that the watchman has answered."""
         self._fresh: set[str] = set()
@@ -255,20 +257,21 @@ class Engine:
                 ids.update(store.of_user(request.user, MAX_FORGOTTEN))
             due = store.due(now, _MAX_DUE) if FlushRequest in kinds else []
             new = new_queries(requests, self._of_new_queries, now)
-            ids.update(due, self._disowned)
+            visible = not kinds or not kinds <= OF_QUERIES
+            looks = visible or not kinds <= FREQUENT or now >= self._look_at
+            strays = self.strays.all() if looks else []
+            ids.update(due, self._disowned, [stray.id for stray in strays])
             locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now, keys)
             touched = locked.queries.values()
-            visible = not kinds or not kinds <= OF_QUERIES
-            if visible or not kinds <= FREQUENT or now >= self._look_at:
+            if looks:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
             batch = Batch(store, locked, settings, self.learners, now)
-            for id in self._disowned:
-                batch.disown(id)
+            batch.disown([*map(Stray, self._disowned), *strays])
             for id in due:
                 batch.settle_due(id)
             results = [self._execute(batch, request) for request in requests]
-            self._fresh = {impression.id for impression in batch.new}
+            self._fresh = {one.id for one in batch.new}
             changes = batch.changes()
             changes.visible = visible
             if changes or (self.hidden and (visible or changes.shown)):
@@ -289,6 +292,8 @@ class Engine:
                 self._disowned.update(self._fresh)
             raise
         self._disowned = self._fresh.intersection(self._given_up)
+        if strays:
+            self.strays.looked()
         self._more_due = len(due) == _MAX_DUE
         self.learners.used(touched if visible else changes.queries)
         self.counts.committed(len(requests))

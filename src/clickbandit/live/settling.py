@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -21,6 +22,7 @@ from clickbandit.live.stores.rows import (
     ImpressionRow,
     QueryRow,
 )
+from clickbandit.live.strays import Stray
 from clickbandit.live.values import Conflict, Settlement
 
 log = logging.getLogger("clickbandit.live")
@@ -37,11 +39,12 @@ class Settling(OfQueries):
         if not self._await_conversions(impression):
             self._finish(impression, SETTLED)
 
-    def disown(self, id: str) -> None:
-        """Void an impression that was answered with the given order, because its commit seemed to fail."""
-        impression = self.impressions.get(id)
-        if impression is not None and impression.outcome == PENDING:
-            self._finish(impression, VOID)
+    def disown(self, strays: Iterable[Stray]) -> None:
+        """Void impressions that nobody saw, since they seemed not to be stored and were answered with another list."""
+        for id, since, _ in strays:
+            impression = self.impressions.get(id)
+            if impression is not None and impression.outcome == PENDING and impression.at >= since:
+                self._finish(impression, VOID)
 
     def _end(self, id: str, outcome: int) -> Settlement:
         impression = self._impression(id)

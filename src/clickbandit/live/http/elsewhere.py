@@ -5,7 +5,9 @@ from typing import Any
 import msgspec
 
 from clickbandit.live.async_ranker import AsyncRanker
+from clickbandit.live.http.wire import Away
 from clickbandit.live.requests import RankRequest
+from clickbandit.live.values import Shown
 
 MAX_KNOWN, MAX_REQUESTS = 2000, 5000
 """Bytes of a request that is remembered, and how many are."""
@@ -47,7 +49,10 @@ def _remember(known: dict[bytes, Any], key: bytes, value: Any) -> None:
 
 
 class Elsewhere:
-    """Waits for the list of another worker; if that is away, the ranker here makes it, or finds it if it is there."""
+    """Waits for the list of another worker; if that is away, the ranker here makes it, or finds it if it is there.
+
+    If the ranker here cannot do that, nobody sees what the other may still make.
+    """
 
     __slots__ = ("_ranker", "_request", "_waiting")
 
@@ -59,8 +64,16 @@ class Elsewhere:
     def done(self) -> bool:
         return bool(self._waiting.done())
 
-    def set_result(self, content: bytes) -> None:
-        self._waiting.set_body(content)
+    def set_result(self, made: bytes | Shown) -> None:
+        if isinstance(made, bytes):
+            self._waiting.set_body(made)
+            return
+        if made.id != self._request.id:
+            self._ranker.disown(self._request)
+        self._waiting.set_result(made)
 
-    def set_exception(self, away: Exception) -> None:
-        self._ranker.begin(self._request._replace(is_new=False), self._waiting)
+    def set_exception(self, error: Exception) -> None:
+        if isinstance(error, Away):
+            self._ranker.begin(self._request._replace(is_new=False), self)
+        else:
+            self._waiting.set_exception(error)

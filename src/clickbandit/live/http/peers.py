@@ -16,7 +16,7 @@ from typing import Any
 
 from clickbandit.live.answers import resolve
 from clickbandit.live.http.mailbox import Mailbox
-from clickbandit.live.http.wire import FAILED, FIGURES, HELLO, Message, Wire
+from clickbandit.live.http.wire import FAILED, FIGURES, HELLO, Away, Message, Wire
 from clickbandit.live.stores.contract import Part
 
 PATIENCE = 0.5
@@ -24,10 +24,6 @@ PATIENCE = 0.5
 _LOOK = 0.125
 
 log = logging.getLogger("clickbandit.live")
-
-
-class Away(Exception):
-    """Another worker does not answer, or cannot do what was asked."""
 
 
 class Peer:

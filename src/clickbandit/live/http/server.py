@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from clickbandit.errors import InputError
+from clickbandit.live import clock
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log, metrics
 from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
@@ -170,11 +171,12 @@ def _supervise(settings: ServiceSettings, listener: socket.socket, sockets: str)
 
     def start(number: int) -> SpawnProcess:
         peers = Peers(sockets, Part(number, settings.workers))
-        process = context.Process(target=_work, args=(settings, listener, peers))
+        # one that takes the place of another must not see what the machine's clock was set to meanwhile
+        process = context.Process(target=_work, args=(settings, listener, peers, time_.ahead))
         process.start()
         return process
 
-    context = get_context("spawn")
+    context, time_ = get_context("spawn"), clock.machine_clock()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     _announce(settings, listener)
@@ -192,8 +194,9 @@ def _supervise(settings: ServiceSettings, listener: socket.socket, sockets: str)
         worker.join()
 
 
-def _work(settings: ServiceSettings, listener: socket.socket, peers: Peers) -> None:
+def _work(settings: ServiceSettings, listener: socket.socket, peers: Peers, ahead: float) -> None:
     """One of several workers. It ends with the process that started it, however that ended."""
+    clock.go_on(ahead)
     log.set_up()
     try:
         service = make_service(settings, peers)

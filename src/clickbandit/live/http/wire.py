@@ -12,6 +12,10 @@ _FRAME = struct.Struct("<IIB")
 """Before a content: its length, the number, and the kind."""
 
 
+class Away(Exception):
+    """Another worker does not answer, or cannot do what was asked."""
+
+
 class Frames:
     """Bytes as they come, and the messages in them."""
 

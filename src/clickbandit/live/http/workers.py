@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from clickbandit.live.http.messages import WorkerHealth
-from clickbandit.live.http.peers import Away, Peer, Peers
-from clickbandit.live.http.wire import FIGURES
+from clickbandit.live.http.peers import Peer, Peers
+from clickbandit.live.http.wire import FIGURES, Away
 from clickbandit.live.values import Operations, Stats
 
 _OF_OPERATIONS = ("pruned", "failures", "events")

@@ -1,0 +1,48 @@
+"""Lists that nobody sees, though another process may store them: it was asked for one, and somebody who could wait no
+longer was answered without it. They are looked for, and void where they are found."""
+
+import time
+from collections import deque
+from typing import NamedTuple
+
+_MADE_WITHIN = 2000
+"""Milliseconds in which what another process was asked for is stored, if it is before it is given up."""
+_MORE = 3.0
+"""Seconds for which they are looked for beyond those that a list may wait for its store."""
+_MAX_STRAYS = 10_000
+
+
+class Stray(NamedTuple):
+    """One of them."""
+
+    id: str
+    since: int = 0
+    """Milliseconds since 1970: what was stored before is another's, and may have been seen."""
+    until: float = float("inf")
+    """When it is looked for no more."""
+
+
+class Strays:
+    """Those that are looked for, from the first look on for as long as another process may take to store them."""
+
+    def __init__(self, patience: float) -> None:
+        self._look_for = patience + _MORE
+        self._new: deque[Stray] = deque(maxlen=_MAX_STRAYS)
+        self._known: list[Stray] = []
+
+    def add(self, id: str, now: int) -> None:
+        """From any thread."""
+        self._new.append(Stray(id, now - _MADE_WITHIN))
+
+    def all(self) -> list[Stray]:
+        while self._new:
+            self._known.append(self._new.popleft())
+        return self._known
+
+    def looked(self) -> None:
+        """All that were there have been looked for."""
+        now = time.monotonic()
+        again = [
+            one._replace(until=min(one.until, now + self._look_for)) for one in self._known if one.until > now
+        ]
+        self._known = again[-_MAX_STRAYS:]
