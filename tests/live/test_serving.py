@@ -367,3 +367,18 @@ def test_workers_end_with_the_process_that_started_them(workers):
     ends = children(process.pid)
     process.kill()
     until(lambda: all(map(is_gone, ends)), 60)
+
+
+def test_workers_that_take_the_place_of_others_go_on_with_their_clock(folder, postgres_server):
+    """Whatever the machine's was set to meanwhile: else they would settle at once what is not due for long."""
+    jump = "import os, time\nwall = time.time\ntime.time = lambda: wall() + 7200 * os.path.exists('jumped')\n"
+    (folder / "sitecustomize.py").write_text(jump)
+    environment = {"CLICKBANDIT_STORE": new_schema(postgres_server), "PYTHONPATH": str(folder)}
+    with running(folder, "--workers", "2", **environment) as (process, _, port):
+        until(lambda: len(children(process.pid)) == 2 and can_answer(port), 60)
+        (folder / "jumped").touch()
+        before = children(process.pid)
+        for one in before:
+            os.kill(one, signal.SIGKILL)
+        until(lambda: len({*children(process.pid)} - {*before}) == 2 and can_answer(port), 60)
+        assert total(port, "clickbandit_clock_skew") == pytest.approx(7200, abs=100)
