@@ -50,6 +50,7 @@ FAULTS = (
     Fault("PostgreSQL shut down at once (SIGQUIT)", POSTGRES, scenarios.kill_database, 4, 300),
     Fault("PostgreSQL stopped for a second, and started again", POSTGRES, scenarios.stop_database, 3, 100),
     Fault("PostgreSQL read-only for a second", POSTGRES, scenarios.make_database_read_only, 3, 100),
+    Fault("PostgreSQL stopped (SIGSTOP) for up to three seconds", POSTGRES, scenarios.pause_database, 3, 100),
     Fault("the worker stopped (SIGSTOP) for up to a second", SQLITE, scenarios.pause_workers, 5, 100),
     Fault("a worker stopped (SIGSTOP) for up to a second", POSTGRES, scenarios.pause_workers, 5, 100),
     Fault("disk full for a second", SQLITE, scenarios.fill_disk, 4, 100),

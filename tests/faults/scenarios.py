@@ -162,6 +162,24 @@ def stop_database(store: str, times: int, seed: int) -> Outcome:
         return _outcome(kill.run(running.url, times, workers=2, seed=seed, say=_quietly, disturb=disturb))
 
 
+def pause_database(store: str, times: int, seed: int) -> Outcome:
+    """For about as long as lists wait for their store; then it does all that it was asked meanwhile."""
+    with database() as running:
+
+        def disturb(worker: Worker, chance: random.Random) -> None:
+            main = running.process.pid
+            children = Path(f"/proc/{main}/task/{main}/children").read_text()
+            processes = [main, *map(int, children.split())]
+            for signal_ in (signal.SIGSTOP, signal.SIGCONT):
+                for pid in processes:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal_)
+                if signal_ == signal.SIGSTOP:
+                    time.sleep(chance.uniform(0.3, 3 * _PAUSE))
+
+        return _serve(running.url, times, seed, disturb)
+
+
 def make_database_read_only(store: str, times: int, seed: int) -> Outcome:
     """As after a failover to a standby."""
     with database() as running, psycopg.connect(running.url, autocommit=True) as admin:

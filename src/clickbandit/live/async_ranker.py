@@ -37,9 +37,9 @@ class AsyncRanker(RankerMethods):
         """Also do what comes there."""
         self._engine.open(inbox)
 
-    def disown(self, request: RankRequest) -> None:
-        """Void the list that another process may have made for this, if it did: nobody sees it."""
-        self._engine.strays.add(request.id, self._engine.clock.now())
+    def disown(self, request: RankRequest, seconds: float) -> None:
+        """Void the list that another process has made for this in so many seconds, if it did: nobody sees it."""
+        self._engine.strays.add(request.id, self._engine.clock.now() - int(seconds * 1000))
 
     async def limits(self) -> dict[str, float]:
         """How far behind settlement is, in seconds, and how much of what is counted there may be here."""

@@ -5,8 +5,6 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-_MADE_WITHIN = 2000
-"""Milliseconds in which what another process was asked for is stored, if it is before it is given up."""
 _MORE = 3.0
 """Seconds for which they are looked for beyond those that a list may wait for its store."""
 _MAX_STRAYS = 10_000
@@ -30,9 +28,9 @@ class Strays:
         self._new: deque[Stray] = deque(maxlen=_MAX_STRAYS)
         self._known: list[Stray] = []
 
-    def add(self, id: str, now: int) -> None:
-        """From any thread."""
-        self._new.append(Stray(id, now - _MADE_WITHIN))
+    def add(self, id: str, asked: int) -> None:
+        """From any thread: it was asked for then (processes of one service have the same clock)."""
+        self._new.append(Stray(id, asked))
 
     def all(self) -> list[Stray]:
         while self._new:

@@ -1,5 +1,6 @@
 """Lists that another worker makes: the request as it is sent there, and who waits for the list."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -54,12 +55,13 @@ class Elsewhere:
     If the ranker here cannot do that, nobody sees what the other may still make.
     """
 
-    __slots__ = ("_ranker", "_request", "_waiting")
+    __slots__ = ("_asked", "_ranker", "_request", "_waiting")
 
     def __init__(self, ranker: AsyncRanker, request: RankRequest, waiting: Any) -> None:
         self._ranker = ranker
         self._request = request
         self._waiting = waiting
+        self._asked = time.monotonic()
 
     def done(self) -> bool:
         return bool(self._waiting.done())
@@ -69,7 +71,7 @@ class Elsewhere:
             self._waiting.set_body(made)
             return
         if made.id != self._request.id:
-            self._ranker.disown(self._request)
+            self._ranker.disown(self._request, time.monotonic() - self._asked)
         self._waiting.set_result(made)
 
     def set_exception(self, error: Exception) -> None:
