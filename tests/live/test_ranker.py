@@ -1,12 +1,13 @@
 """Lists and clicks: repeats change nothing, and what is wrong with one is explained and spoils no other."""
 
 import itertools
+import random
 from datetime import UTC, datetime
 
 import pytest
 
 from clickbandit import InputError, PositionBasedModel, Problem, Run
-from clickbandit.live import Conflict, Event
+from clickbandit.live import Conflict, Event, Unknown
 from clickbandit.randomness import generators
 from naive.recorded import Recorded
 
@@ -100,6 +101,7 @@ def test_the_same_id_with_another_request_is_a_conflict(open_ranker, other):
         ({"positions": True}, "from 1 to 50"),
         ({"query": ""}, "query must have"),
         ({"query": "x" * 1001}, "query must have"),
+        ({"query": "鞋" * 834}, "at most 2,500 bytes in UTF-8, found 2,502"),
         ({"id": 5}, "id must be text"),
         ({"pinned": {"Z": 1}}, "must be one of the items"),
         ({"pinned": {"A": 0}}, "from 1 to 50"),
@@ -121,6 +123,32 @@ def test_requests_at_the_limits_are_served(open_ranker):
     assert len(shown.items) == 50
     assert verdicts(ranker.events([Event(shown.id, shown.items[49], "z" * 200)])) == ["accepted"]
     assert ranker.settle(shown.id).clicked == (shown.items[49],)
+
+
+def test_names_of_the_most_bytes_are_served(open_ranker):
+    """Drawn, because others would fit an index compressed."""
+    chance = random.Random(1)
+    query, id, item, user, event_id, action = (
+        "".join(chr(chance.randrange(0x10000, 0x110000)) for _ in range(n))
+        for n in (625, 200, 200, 200, 200, 100)
+    )
+    ranker = open_ranker(rewards=f"click=1,{action}=1", max_reward=2.0, holdout=0.5, holdout_by="user")
+    ranker.reset(query)
+    assert ranker.rank(query, [item], id=id, user=user).source != "fallback"
+    events = [Event(id, item), Event(id, item, event_id), Event(id, item, action=action)]
+    assert verdicts(ranker.events(events)) == ["accepted"] * 3
+    assert verdicts(ranker.events(events)) == ["duplicate"] * 3
+    assert ranker.settle(id).clicked == (item,)
+
+
+def test_longer_names_are_refused_where_they_are_new(open_ranker):
+    name = "鞋" * 834
+    ranker = open_ranker()
+    with pytest.raises(InputError, match="at most 2,500 bytes"):
+        ranker.reset(name)
+    for operation in (ranker.query, ranker.delete):  # an earlier version may have made it
+        with pytest.raises(Unknown):
+            operation(name)
 
 
 def test_empty_and_short_lists(open_ranker):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 from clickbandit.errors import InputError
@@ -17,7 +18,7 @@ from clickbandit.live.requests import (
 )
 from clickbandit.live.rewards import CLICK, MAX_ACTION, check_amount
 from clickbandit.live.told import read_told
-from clickbandit.live.values import Event, Verdict
+from clickbandit.live.values import MAX_INDEXED, Event, Verdict
 
 MAX_EVENTS = 10_000
 """Events in one call."""
@@ -85,6 +86,8 @@ def click(
         action = CLICK if action is None else check_name(action, "action", MAX_ACTION)
         if event_id is None:
             key = _DERIVED + json.dumps([impression, item, *([] if action == CLICK else [action])])
+            if len(key) > MAX_INDEXED:
+                key = _DERIVED + blake2b(key.encode(), digest_size=16).hexdigest()
         else:
             key = check_name(event_id, "event_id")
             if key.startswith(_DERIVED):

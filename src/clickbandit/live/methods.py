@@ -37,7 +37,9 @@ from clickbandit.live.requests import (
     VoidRequest,
     check_horizon,
     check_name,
+    check_new_query,
     check_positions,
+    check_query,
     parse_duration,
 )
 from clickbandit.live.settings import RankerSettings
@@ -45,7 +47,6 @@ from clickbandit.live.stores import open_store
 from clickbandit.live.stores.contract import Store
 from clickbandit.live.stores.reading import Decision, Listing, Reader
 from clickbandit.live.values import (
-    MAX_NAME,
     Event,
     Include,
     Operations,
@@ -205,7 +206,7 @@ class RankerMethods(ABC):
 
     async def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
-        detail = cast(QueryDetail, await self._do(DetailRequest(_query_name(query))))
+        detail = cast(QueryDetail, await self._do(DetailRequest(check_query(query))))
         compared = await self._read(lambda reader: self._holdouts(reader, query), None)
         sure = certainty(detail.learned, detail.best)
         advice = freezing(detail.summary, sure, compared["holdout"], compared["holdout_week"])
@@ -213,15 +214,15 @@ class RankerMethods(ABC):
 
     async def history(self, query: str, *, flush: bool | None = True) -> QueryHistory:
         """How it learned: how items were grouped over time, clicks over time, the last impressions."""
-        return await self._read(lambda reader: history_view(reader, _query_name(query)), flush)
+        return await self._read(lambda reader: history_view(reader, check_query(query)), flush)
 
     async def freeze(self, query: str) -> QuerySummary:
         """From now on show the list that is now the best known; impressions until `unfreeze` are not learned from."""
-        return cast(QuerySummary, await self._do(FreezeRequest(_query_name(query), True)))
+        return cast(QuerySummary, await self._do(FreezeRequest(check_query(query), True)))
 
     async def unfreeze(self, query: str) -> QuerySummary:
         """Resume learning from where it was."""
-        return cast(QuerySummary, await self._do(FreezeRequest(_query_name(query), False)))
+        return cast(QuerySummary, await self._do(FreezeRequest(check_query(query), False)))
 
     async def reset(
         self,
@@ -237,7 +238,7 @@ class RankerMethods(ABC):
 
         With `replay` it then learns from what the query's log still has, all at once: see `preview`.
         """
-        _query_name(query)
+        check_new_query(query)
         own_window = None if window is None else parse_duration(window, "window")
         if own_window is not None:
             self._settings.check_retention(own_window)
@@ -253,7 +254,7 @@ class RankerMethods(ABC):
     async def preview(self, query: str, *, policy: Policy | str) -> Preview:
         """What a policy would show that learned from what the query's log still has; nothing changes."""
         name = await self._compiled(policy)
-        own = cast(QueryDetail, await self._do(DetailRequest(_query_name(query)))).summary
+        own = cast(QueryDetail, await self._do(DetailRequest(check_query(query)))).summary
         settings = QuerySettings(name, own.positions, own.horizon, None)
         found = await self._do(ResetRequest(query, settings, replay=True, preview=True))
         return found if isinstance(found, Preview) else Preview(name, [], 0, 0)
@@ -264,7 +265,7 @@ class RankerMethods(ABC):
 
     async def delete(self, query: str) -> int:
         """Forget a query and everything about it: what was learned, and its impressions, this many."""
-        return cast(int, await self._do(DeleteRequest(_query_name(query))))
+        return cast(int, await self._do(DeleteRequest(check_query(query))))
 
     async def forget(self, user: str) -> int:
         """Forget what a user was shown and clicked; how many impressions these were.
@@ -282,7 +283,7 @@ class RankerMethods(ABC):
 
         From the first record that is still there, concurrently with all other requests.
         """
-        in_use = cast(InUse, await self._do(StateRequest(_query_name(query))))
+        in_use = cast(InUse, await self._do(StateRequest(check_query(query))))
         check = Check(query, self._algorithms, in_use.query, in_use)
         verified = None
         while verified is None:
@@ -394,7 +395,3 @@ def _within(settings: RankerSettings) -> Policy | str:
     if settings.max_loss == 0:
         return settings.policy
     return f"{settings.policy} within {settings.max_loss:g}"
-
-
-def _query_name(query: str) -> str:
-    return check_name(query, "query", MAX_NAME)

@@ -13,6 +13,7 @@ from clickbandit.live.rewards import CLICK
 from clickbandit.live.told import Told
 from clickbandit.live.values import (
     MAX_ID,
+    MAX_INDEXED,
     MAX_ITEMS,
     MAX_NAME,
     MAX_POSITIONS,
@@ -111,6 +112,16 @@ def check_name(value: object, what: str, max_length: int = MAX_ID) -> str:
     return value
 
 
+def check_query(name: object) -> str:
+    return check_name(name, "query", MAX_NAME)
+
+
+def check_new_query(name: object) -> None:
+    """Of one that may have to be made; what has a longer name from before can be looked at and deleted."""
+    if not (query := check_query(name)).isascii() and (n := len(query.encode())) > MAX_INDEXED:
+        raise InputError(f"query must have at most {MAX_INDEXED:,} bytes in UTF-8, found {n:,}: shorten it")
+
+
 def _is_encodable(value: str) -> bool:
     try:
         value.encode()
@@ -185,7 +196,7 @@ def _offered(query: str, items: Sequence[str], positions: int | None) -> tuple[t
         pass
     if len(items) > MAX_ITEMS:
         raise InputError(f"a list may be made of at most {MAX_ITEMS:,} items, found {len(items):,}")
-    check_name(query, "query", MAX_NAME)
+    check_new_query(query)
     if positions is not None:
         check_positions(positions)
     try:

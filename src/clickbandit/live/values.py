@@ -20,6 +20,8 @@ MAX_NAME = 1000
 """Characters in the name of a query."""
 MAX_ID = 200
 """Characters in the name of an item, an impression or an event."""
+MAX_INDEXED = 2500
+"""Bytes in UTF-8 of a query's name and of an event's key: PostgreSQL's indexes hold at most 2,692."""
 
 Source = Literal["policy", "holdout", "rules", "frozen", "fallback"]
 """How a list was made: by the policy, and then it is learned from; in the given order, for the share of impressions

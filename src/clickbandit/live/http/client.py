@@ -21,6 +21,7 @@ from clickbandit.live.requests import (
     RankRequest,
     arrange,
     check_name,
+    check_query,
     new_id,
     rank_request,
     with_told,
@@ -28,7 +29,6 @@ from clickbandit.live.requests import (
 from clickbandit.live.rewards import CLICK
 from clickbandit.live.told import read_told
 from clickbandit.live.values import (
-    MAX_NAME,
     Conflict,
     Event,
     Include,
@@ -379,7 +379,7 @@ def _verdict(result: messages.EventResult) -> Verdict:
 
 
 def _of(query: str) -> str:
-    return f"/v1/queries/{_quoted(check_name(query, 'query', MAX_NAME))}"
+    return f"/v1/queries/{_quoted(check_query(query))}"
 
 
 def _quoted(name: str) -> str:

@@ -16,6 +16,7 @@ from clickbandit.live.rewards import MAX_ACTION, MAX_AMOUNT
 from clickbandit.live.values import (
     MAX_FEATURES,
     MAX_ID,
+    MAX_INDEXED,
     MAX_ITEMS,
     MAX_NAME,
     MAX_POSITIONS,
@@ -39,12 +40,16 @@ def _checked(description: str | None = None, **limits: Any) -> Meta:
     return Meta(description=description, extra_json_schema=limits)
 
 
-Query = Annotated[str, _checked("The name of a query.", minLength=1, maxLength=MAX_NAME, pattern=_TEXT)]
-Item = Annotated[str, _checked("The name of an item.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)]
-Impression = Annotated[
-    str, _checked("The id of an impression.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)
+def _name(description: str, max_length: int = MAX_ID) -> Meta:
+    return _checked(description, minLength=1, maxLength=max_length, pattern=_TEXT)
+
+
+Query = Annotated[
+    str, _name(f"The name of a query; of a new one at most {MAX_INDEXED:,} bytes in UTF-8.", MAX_NAME)
 ]
-User = Annotated[str, _checked("The name of a user.", minLength=1, maxLength=MAX_ID, pattern=_TEXT)]
+Item = Annotated[str, _name("The name of an item.")]
+Impression = Annotated[str, _name("The id of an impression.")]
+User = Annotated[str, _name("The name of a user.")]
 Positions = Annotated[int, _checked("How many items a list shows.", minimum=1, maximum=MAX_POSITIONS)]
 Horizon = Annotated[
     int,
@@ -149,10 +154,7 @@ class EventBody(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True
 
     id: Impression
     item: Item
-    event_id: Annotated[
-        str | None,
-        _checked("The same id again changes nothing.", minLength=1, maxLength=MAX_ID, pattern=_TEXT),
-    ] = None
+    event_id: Annotated[str | None, _name("The same id again changes nothing.")] = None
     timestamp: Annotated[
         str | None, _checked("When it happened, by the client's clock (RFC 3339).", format="date-time")
     ] = None
