@@ -6,7 +6,8 @@ import json
 import time
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.http import stream
+from clickbandit.live.http import server, stream
+from clickbandit.live.http.auth import KeysFile
 from live.conftest import only_sqlite
 from live.serving import serve
 
@@ -59,6 +60,33 @@ def test_a_stream_says_what_changes(url, monkeypatch):
         other.read()
         viewed.read()
         assert time.monotonic() - started < 10
+
+
+@only_sqlite
+def test_a_stream_ends_with_its_key(url, folder, monkeypatch):
+    """Also if another key now has its name, or it may do less; others go on."""
+    monkeypatch.setattr(server, "_CHECK_INTERVAL", 0.05)
+    monkeypatch.setattr(stream, "_MIN_INTERVAL", 0.1)
+    stay, *go = (f"{name}:{name}-correct-horse-battery" for name in ("stay", "gone", "other", "less"))
+    path = folder / "keys"
+    path.write_text("\n".join([stay, *go]))
+    ranker = AsyncRanker(url, policy="random")
+    with serve(ranker, keys=KeysFile(path, {})) as served, contextlib.ExitStack() as stack:
+
+        def follow(entry):
+            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+            stack.callback(connection.close)
+            key = {"Authorization": f"Bearer {entry.partition(':')[2]}"}
+            connection.request("GET", "/v1/stream", headers=key)
+            return stack.enter_context(connection.getresponse())
+
+        staying, *going = map(follow, (stay, *go))
+        for one in (staying, *going):
+            messages(one, 1)
+        path.write_text(f"{stay}\nother:another-correct-horse\n{go[2]} rank\n")
+        for one in going:
+            assert b"" in (one.readline() for _ in range(300))  # its end
+        messages(staying, 3)
 
 
 @only_sqlite

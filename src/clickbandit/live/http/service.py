@@ -265,7 +265,8 @@ class Service:
             headers = _headers(request.route.content_type, request.request_id)
             self._running -= 1
             # else proxies would keep messages until there are many
-            return Response(200, headers + b"x-accel-buffering: no\r\n", answer)
+            headers += b"x-accel-buffering: no\r\n"
+            return Response(200, headers, answer.as_long_as(partial(self._may_go_on, request)))
         if not isinstance(answer, bytes):
             return self.answered_quickly(request, _encode(answer))
         self._notes.add(request, 200)
@@ -319,6 +320,14 @@ class Service:
                 )
             if not self._keys.allows(request.owner, route.endpoint.scope):
                 raise Refused(403, f"this needs a key with the scope {route.endpoint.scope}")
+
+    def _may_go_on(self, request: Request) -> bool:
+        """Whether it would still be let in, for keys may change meanwhile."""
+        try:
+            self._identify(request)
+        except Refused:
+            return False
+        return True
 
     def _limit(self, request: Request) -> None:
         """Refuse what is too much."""

@@ -7,6 +7,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -33,6 +34,10 @@ class Stream:
 
     def __init__(self, messages: AsyncGenerator[bytes, None]) -> None:
         self.messages = messages
+
+    def as_long_as(self, allowed: Callable[[], bool]) -> "Stream":
+        """The same, which ends before the first message that is not allowed."""
+        return Stream(_as_long_as(allowed, self.messages))
 
 
 class _View:
@@ -109,6 +114,16 @@ class Streams:
             view.show(message)
             took = time.perf_counter() - started
             await asyncio.sleep(pause(took))
+
+
+async def _as_long_as(
+    allowed: Callable[[], bool], messages: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(messages):
+        async for message in messages:
+            if not allowed():
+                return
+            yield message
 
 
 def pause(took: float) -> float:
