@@ -2,6 +2,7 @@
 
 import io
 import json
+import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,6 +92,38 @@ def test_over_http(open_service):
     assert table.schema == exporting.schema()
     assert service.get(f"/v1/export?since={table['mark'].to_pylist()[-1]}").body == b""
     assert service.get("/v1/export?since=-1").status == 422
+
+
+@pytest.mark.parametrize("format", ["ndjson", "arrow"])
+def test_an_answer_has_so_many_bytes_and_is_written_beside_the_requests(open_service, monkeypatch, format):
+    service = open_service()
+    for n in range(7):
+        service.rank(id=str(n))
+        service.post(f"/v1/impressions/{n}/settle")
+    threads = set()
+    rows_of = exporting.rows_of
+
+    def watched(decisions):
+        threads.add(threading.current_thread().name.rpartition("_")[0])
+        return rows_of(decisions)
+
+    monkeypatch.setattr(exporting, "rows_of", watched)
+    whole = service.get(f"/v1/export?format={format}").body
+    monkeypatch.setattr(exporting, "_FEW", 1)
+    monkeypatch.setattr(exporting, "MAX_BYTES", len(whole) // 2)
+    found, sizes = [], []
+    while not sizes or sizes[-1]:
+        since = found[-1]["mark"] if found else 0
+        body = service.get(f"/v1/export?format={format}&since={since}").body
+        if format == "arrow":
+            some = pa.ipc.open_stream(io.BytesIO(body)).read_all().to_pylist()
+        else:
+            some = [json.loads(line) for line in body.splitlines()]
+        found += some
+        sizes.append(len(some))
+    assert [row["impression"] for row in found] == list("0123456")
+    assert max(sizes) < 7
+    assert threads == {"clickbandit-live-reader"}
 
 
 def archived(folder):

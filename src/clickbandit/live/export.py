@@ -27,6 +27,8 @@ FORMAT = 1
 """Of the files."""
 _ROWS = 10_000
 """That are read and written at once."""
+_FEW, MAX_BYTES = 500, 2**24
+"""Rows that are read at once for an answer, and its bytes after which no more are."""
 
 
 @cache
@@ -105,16 +107,27 @@ def table_of(decisions: Sequence[Decision]) -> "extras.pa.Table":
     return extras.pa.Table.from_pylist(rows_of(decisions), schema=schema())
 
 
-def as_ndjson(decisions: Sequence[Decision]) -> bytes:
-    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows_of(decisions))
+def as_ndjson(reader: Reader, since: int, limit: int) -> bytes:
+    sink = io.BytesIO()
+    for page in _some(reader, since, limit, sink):
+        sink.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows_of(page))
+    return sink.getvalue()
 
 
-def as_arrow(decisions: Sequence[Decision]) -> bytes:
+def as_arrow(reader: Reader, since: int, limit: int) -> bytes:
     """A stream of the Arrow IPC format."""
     sink = io.BytesIO()
     with extras.pa.ipc.new_stream(sink, schema()) as writer:
-        writer.write_table(table_of(decisions))
+        for page in _some(reader, since, limit, sink):
+            writer.write_table(table_of(page))
     return sink.getvalue()
+
+
+def _some(reader: Reader, since: int, limit: int, sink: io.BytesIO) -> Iterator[list[Decision]]:
+    """About `limit`, fewer if these are too many bytes where they are written to."""
+    while limit > 0 and sink.tell() < MAX_BYTES and (page := reader.decisions(since, min(limit, _FEW))):
+        yield page
+        since, limit = page[-1].mark, limit - len(page)
 
 
 # --- files --------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ from clickbandit.live.requests import (
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores import open_store
 from clickbandit.live.stores.contract import Store
-from clickbandit.live.stores.reading import Decision, Listing, Reader
+from clickbandit.live.stores.reading import Listing, Reader
 from clickbandit.live.values import (
     Event,
     Include,
@@ -296,9 +296,9 @@ class RankerMethods(ABC):
         """Counts of everything; with `flush` once all that is due has settled."""
         return await self._read(self._stats, flush)
 
-    async def export(self, *, since: int = 0, limit: int = 10_000) -> list[Decision]:
-        """Settled impressions after a mark, in pages of about `limit`, never splitting a mark: go on from the last."""
-        return await self._read(lambda reader: reader.decisions(since, limit), False)
+    async def export(self, write: Callable[[Reader], bytes]) -> bytes:
+        """What a function writes of the settled impressions, such as `export.as_ndjson`."""
+        return await self._read(write, False)
 
     async def operations(self) -> Operations:
         """The store's size, what was forgotten, and how late clicks come."""

@@ -232,10 +232,10 @@ class Api:
     @endpoint("GET", "/v1/export", content_type="application/x-ndjson", other_type=_ARROW)
     async def export(self, parameters: ExportParameters) -> bytes:
         """Give settled impressions with how their lists were chosen, from a mark on; nothing if there are no more."""
-        found = await self.ranker.export(since=parameters.since, limit=parameters.limit)
-        if parameters.format == "arrow":
-            return Typed(as_arrow(found), _ARROW.encode())
-        return as_ndjson(found)
+        arrow = parameters.format == "arrow"
+        write = as_arrow if arrow else as_ndjson
+        written = await self.ranker.export(lambda reader: write(reader, parameters.since, parameters.limit))
+        return Typed(written, _ARROW.encode()) if arrow else written
 
     @endpoint("GET", "/v1/stream", 404, content_type="text/event-stream")
     async def stream(self, parameters: StreamParameters) -> bytes:

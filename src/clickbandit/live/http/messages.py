@@ -239,7 +239,7 @@ class ExportParameters(Struct, forbid_unknown_fields=True, frozen=True):
         Meta(ge=0, le=MAX_OFFSET, description="Only those with a higher mark: the last one that you have."),
     ] = 0
     limit: Annotated[
-        int, Meta(ge=1, le=100_000, description="About how many at most; those of one mark come together.")
+        int, Meta(ge=1, le=100_000, description="About how many at most, fewer if large; marks stay whole.")
     ] = 10_000
     format: Annotated[
         Literal["ndjson", "arrow"], Meta(description="JSON lines, or a stream of the Arrow IPC format.")
