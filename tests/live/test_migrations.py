@@ -117,6 +117,20 @@ def test_a_database_of_the_version_before(old_database):
     assert kept == (len(everything(OLD)["impressions"]),)
 
 
+def test_what_an_upgrade_of_a_database_kept_is_not_lost_to_another(old_database):
+    """As when the tables of before were restored, which leaves those that were kept."""
+    with psycopg.connect(old_database, autocommit=True) as database:
+        database.execute("create table events_version_2 as table events")
+        with pytest.raises(
+            InputError, match="found events_version_2 of another upgrade: drop or rename them"
+        ):
+            open_store(old_database)
+        assert database.execute("select version from meta").fetchone() == (2,)
+        database.execute("alter table events_version_2 rename to kept")
+        open_store(old_database).close()
+        assert database.execute("select version from meta").fetchone() == (migrations.VERSION,)
+
+
 def test_what_was_there_is_kept_beside_it(copy, folder):
     open_store(f"sqlite:///{copy}").close()
     backup = folder / "copy.db.version-2"

@@ -66,22 +66,34 @@ class PostgresStore(SqlStore):
     def _make_tables(self) -> None:
         with self._transaction() as run:
             run("select pg_advisory_xact_lock(hashtext('clickbandit tables'))")  # workers start at once
-            name = "table_schema = current_schema() and table_name"
-            found = self.database.find("table_name", "information_schema.tables", name, NAMES)
+            found = self._find_tables(NAMES)
             if not found:
                 for statement in _TABLES.split(";"):
                     run(statement)
                 return
-            row = self.database.row("select version from meta") if ("meta",) in found else None
+            row = self.database.row("select version from meta") if "meta" in found else None
             version = None if row is None else row[0]
             upgrade = steps("the PostgreSQL database", version, "postgresql")
             if upgrade:
+                copies = {name: f"{name}_version_{version}" for name in found}
+                if kept := self._find_tables(copies.values()):
+                    raise InputError(
+                        "the PostgreSQL database must have no copies of tables that are to be upgraded, found "
+                        f"{', '.join(kept)} of another upgrade: drop or rename them, and start again"
+                    )
                 run("set local statement_timeout = 0")  # everything is copied
-                for (name,) in found:
-                    run(f"create table {name}_version_{version} as table {name}")
+                for name, copy in copies.items():
+                    run(f"create table {copy} as table {name}")
                 for statement in upgrade:
                     run(statement)
                 run("update meta set version = ?", (VERSION,))
+
+    def _find_tables(self, names: Collection[str]) -> list[str]:
+        """Those of them that are there."""
+        name = "table_schema = current_schema() and table_name"
+        return sorted(
+            found for (found,) in self.database.find("table_name", "information_schema.tables", name, names)
+        )
 
     def _open(self) -> PostgresDatabase:
         return PostgresDatabase(self._url, reconnects=True)
