@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -110,6 +111,17 @@ def test_a_port_that_is_taken(tmp_path):
 )
 def test_wrong_options(tmp_path, option, says):
     assert says in refusal(tmp_path, **option)
+
+
+def test_temporary_files_are_where_sockets_can_be(tmp_path, postgres_server, monkeypatch):
+    """The path of a socket has at most 107 bytes."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr(server, "_supervise", lambda *_: pytest.fail("it serves"))
+    said = refusal(tmp_path, store=new_schema(postgres_server), workers=2)
+    assert "too long: set TMPDIR to another" in said
+    assert not list(long.iterdir())
 
 
 def test_who_refuses_to_start_closes_the_store(tmp_path, monkeypatch):

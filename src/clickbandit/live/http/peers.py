@@ -9,11 +9,13 @@ import asyncio
 import itertools
 import logging
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from clickbandit.errors import InputError
 from clickbandit.live.answers import resolve
 from clickbandit.live.http.mailbox import Mailbox
 from clickbandit.live.http.wire import FAILED, FIGURES, HELLO, Away, Message, Wire
@@ -105,6 +107,18 @@ class Peers:
 
     def _path(self, number: int, what: str = "figures") -> Path:
         return self._folder / f"{number}.{what}"
+
+    def check(self) -> None:
+        """Refuse a folder that cannot have sockets, as when its path is too long."""
+        path = str(self._path(self.part.number))
+        try:
+            with socket.socket(socket.AF_UNIX) as tried:
+                tried.bind(path)
+        except OSError as error:
+            raise InputError(
+                f"several workers need sockets in the folder of temporary files, found {path}: {error}: set TMPDIR to "
+                "another, such as /tmp"
+            ) from None
 
     def of(self, query: str) -> Peer | None:
         """Who makes the lists of a query, unless it is one's own."""

@@ -83,8 +83,10 @@ def serve(settings: ServiceSettings) -> None:
         with tempfile.TemporaryDirectory() as shared:
             for name in ("metrics", "sockets"):
                 os.mkdir(os.path.join(shared, name), 0o700)
+            sockets = os.path.join(shared, "sockets")
+            Peers(sockets, Part(settings.workers - 1, settings.workers)).check()
             os.environ[metrics.SHARED] = os.path.join(shared, "metrics")
-            _supervise(settings, listener, os.path.join(shared, "sockets"))
+            _supervise(settings, listener, sockets)
 
 
 class Server:
