@@ -1,19 +1,17 @@
 """`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
 
-import http.client
 import time
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Any, Self
+from urllib.parse import quote
 
 import msgspec
 
-from clickbandit.errors import InputError
 from clickbandit.live.asking import click_request
 from clickbandit.live.http import messages
+from clickbandit.live.http.calls import Call, Calls
 from clickbandit.live.http.voids import Voids
 from clickbandit.live.past import QueryHistory
 from clickbandit.live.requests import (
@@ -32,7 +30,6 @@ from clickbandit.live.values import (
     Conflict,
     Event,
     Include,
-    LimitReached,
     Operations,
     Preview,
     QueryDetail,
@@ -44,20 +41,13 @@ from clickbandit.live.values import (
     State,
     Stats,
     StoreError,
-    Unknown,
     Verdict,
 )
 
-_IDLE = 30.0
-"""Seconds after which a connection is not used again; the service closes it after twice as many."""
-_PAUSE = 0.05
-"""Seconds before the second attempt; twice as many before each further one."""
 _MAX_BYTES = 1_000_000
 """Of events that are sent at once."""
-_ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
 
 _encode = msgspec.json.Encoder().encode
-T = TypeVar("T")
 
 
 class Client:
@@ -71,19 +61,7 @@ class Client:
     """
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 2.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(
-                f"a service must be http://HOST:PORT, such as http://127.0.0.1:8000, found {url!r}"
-            )
-        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._host, self._port = parts.hostname, parts.port
-        self._prefix = parts.path.rstrip("/")
-        self._headers = {"Content-Type": "application/json"}
-        if key is not None:
-            self._headers["Authorization"] = f"Bearer {key}"
-        self._timeout = timeout
-        self._idle: deque[tuple[http.client.HTTPConnection, float]] = deque()
+        self._calls = Calls(url, key, timeout)
         self._voids = Voids(self.void)
 
     # --- the methods of a ranker ----------------------------------------------------------------------------
@@ -117,26 +95,19 @@ class Client:
             features=None if features is None else [list(row) for row in features],
             context=None if context is None else list(context),
         )
+        call = Call("POST", "/v1/rank", _encode(body))
+        shown = None
         try:
-            answer = self._call("POST", "/v1/rank", messages.RankAnswer, _encode(body))
-        except _Unanswered:
-            self._voids.add(request.id)
-            return _fallback(request)
+            shown = _shown(query, self._calls.make(call, messages.RankAnswer))
         except StoreError:
-            return _fallback(request)
-        return Shown(
-            answer.id,
-            query,
-            tuple(item.id for item in answer.items),
-            tuple(item.propensity for item in answer.items),
-            answer.policy,
-            answer.source,
-            answer.expires_at,
-            tuple(
-                item.propensity_error for item in answer.items if item.propensity_error is not msgspec.UNSET
-            )
-            or None,
-        )
+            shown = _fallback(request)
+        except Conflict:  # the id is that of another list
+            call.unanswered = False
+            raise
+        finally:
+            if call.unanswered and (shown is None or shown.id != request.id):
+                self._voids.add(request.id)
+        return shown
 
     def click(self, id: str, item: str, *, event_id: str | None = None) -> Verdict:
         """A click on an item of an impression. Without an `event_id`, repeating it changes nothing either."""
@@ -147,7 +118,7 @@ class Client:
         read = [click_request(event) for event in events]
         judged: list[messages.EventResult] = []
         for part in _parts([event for event in read if isinstance(event, ClickRequest)]):
-            judged += self._call("POST", "/v1/events", messages.EventsAnswer, part).results
+            judged += self._calls.make(Call("POST", "/v1/events", part), messages.EventsAnswer).results
         results = iter(judged)
         return [event if isinstance(event, Verdict) else _verdict(next(results)) for event in read]
 
@@ -161,7 +132,7 @@ class Client:
 
     def _end(self, id: str, how: str) -> Settlement:
         path = f"/v1/impressions/{_quoted(check_name(id, 'id'))}/{how}"
-        return self._call("POST", path, Settlement)
+        return self._calls.make(Call("POST", path), Settlement)
 
     def queries(
         self,
@@ -184,15 +155,15 @@ class Client:
             f"&limit={limit}&offset={offset}{f'&state={_quoted(state)}' if state else ''}"
             f"{f'&include={_quoted(include)}' if include else ''}"
         )
-        return self._call("GET", path, QueryPage)
+        return self._calls.make(Call("GET", path), QueryPage)
 
     def query(self, query: str) -> QueryDetail:
         """What has been learned about a query."""
-        return self._call("GET", _of(query), QueryDetail)
+        return self._calls.make(Call("GET", _of(query)), QueryDetail)
 
     def history(self, query: str) -> QueryHistory:
         """How it learned: how items were grouped over time, clicks over time, the last impressions."""
-        return self._call("GET", f"{_of(query)}/history", QueryHistory)
+        return self._calls.make(Call("GET", f"{_of(query)}/history"), QueryHistory)
 
     def freeze(self, query: str) -> QuerySummary:
         """From now on show the list that is now the best known; impressions until `unfreeze` are not learned from."""
@@ -222,41 +193,42 @@ class Client:
 
     def preview(self, query: str, *, policy: str) -> Preview:
         """What a policy would show that learned from what the query's log still has; nothing changes."""
-        return self._call("POST", f"{_of(query)}/preview", Preview, _encode(messages.PreviewBody(policy)))
+        return self._calls.make(
+            Call("POST", f"{_of(query)}/preview", _encode(messages.PreviewBody(policy))), Preview
+        )
 
     def _change(self, query: str, what: str, body: bytes = b"", *, repeatable: bool = True) -> QuerySummary:
-        return self._call("POST", f"{_of(query)}/{what}", QuerySummary, body, repeatable=repeatable)
+        return self._calls.make(Call("POST", f"{_of(query)}/{what}", body, repeatable), QuerySummary)
 
     def delete(self, query: str) -> int:
         """Forget a query and everything about it: what was learned, and its impressions, this many."""
-        return self._call("DELETE", _of(query), messages.Forgotten, repeatable=False).impressions
+        return self._calls.make(Call("DELETE", _of(query), repeatable=False), messages.Forgotten).impressions
 
     def forget(self, user: str) -> int:
         """Forget what a user was shown and clicked; how many impressions these were."""
         path = f"/v1/users/{_quoted(check_name(user, 'user'))}"
-        return self._call("DELETE", path, messages.Forgotten).impressions
+        return self._calls.make(Call("DELETE", path), messages.Forgotten).impressions
 
     def verify(self, query: str) -> bool:
         """Whether replaying the query's log from its beginning gives exactly the state that is in use."""
-        return self._call("POST", f"{_of(query)}/verify", messages.Verification).verified
+        return self._calls.make(Call("POST", f"{_of(query)}/verify"), messages.Verification).verified
 
     def stats(self) -> Stats:
         """Counts of everything."""
-        return self._call("GET", "/v1/stats", Stats)
+        return self._calls.make(Call("GET", "/v1/stats"), Stats)
 
     def operations(self) -> Operations:
         """The store's size, what was forgotten, and how late clicks come."""
-        return self._call("GET", "/v1/health", messages.Health).operations
+        return self._calls.make(Call("GET", "/v1/health"), messages.Health).operations
 
     def ping(self) -> None:
         """Raise a `StoreError` unless the service is there and its store works."""
-        self._call("GET", "/readyz", messages.Ready)
+        self._calls.make(Call("GET", "/readyz"), messages.Ready)
 
     def close(self) -> None:
         """Void what is to be voided, as far as the service answers, and close the connections."""
         self._voids.close()
-        while self._idle:
-            self._idle.pop()[0].close()
+        self._calls.close()
 
     def __enter__(self) -> Self:
         return self
@@ -266,85 +238,21 @@ class Client:
     ) -> None:
         self.close()
 
-    # --- HTTP -----------------------------------------------------------------------------------------------
 
-    def _call(
-        self, method: str, path: str, kind: type[T], body: bytes = b"", *, repeatable: bool = True
-    ) -> T:
-        deadline = time.monotonic() + self._timeout
-        pause = _PAUSE
-        unanswered = False
-        while True:
-            try:
-                answer = self._send(method, path, body, deadline, repeatable)
-                return msgspec.json.decode(answer, type=kind)
-            except msgspec.DecodeError as error:
-                raise _Unanswered(f"{self._host} answered, but not as the service does: {error}") from error
-            except StoreError as error:
-                unanswered = unanswered or isinstance(error, _Unanswered)
-                if not error.retry or time.monotonic() + pause >= deadline:
-                    if unanswered:
-                        raise _Unanswered(str(error)) from error
-                    raise
-            time.sleep(pause)
-            pause *= 2
-
-    def _send(self, method: str, path: str, body: bytes, deadline: float, repeatable: bool) -> bytes:
-        connection = self._connection()
-        connection.timeout = max(deadline - time.monotonic(), 0.001)
-        sent = False
-        try:
-            if connection.sock is None:
-                connection.connect()
-            else:
-                connection.sock.settimeout(connection.timeout)
-            sent = True
-            connection.request(method, self._prefix + path, body, self._headers)
-            response = connection.getresponse()
-            answer = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            kind = _Unanswered if sent else StoreError
-            raise kind(
-                f"{self._host} did not answer: {type(error).__name__}: {error}", retry=repeatable or not sent
-            ) from error
-        if response.will_close:
-            connection.close()
-        else:
-            self._idle.append((connection, time.monotonic()))
-        if response.status == 200:
-            return answer
-        raise _error(response.status, answer, repeatable)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        while self._idle:
-            try:
-                connection, used = self._idle.pop()
-            except IndexError:  # another thread was quicker
-                break
-            if time.monotonic() - used < _IDLE:
-                return connection
-            connection.close()
-        return self._kind(self._host, self._port)
-
-
-class _Unanswered(StoreError):
-    """What was asked for may have been done."""
-
-
-def _error(status: int, answer: bytes, repeatable: bool) -> InputError | StoreError:
-    """What an answer that is no success means here."""
-    try:
-        detail = msgspec.json.decode(answer, type=messages.ProblemDetails).detail
-    except msgspec.DecodeError:  # of something between here and the service
-        detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
-    if status == 503:  # the service says that nothing was done
-        return StoreError(detail, retry=repeatable)
-    if status >= 500:
-        return _Unanswered(detail, retry=repeatable)
-    if status == 429:
-        return StoreError(detail)
-    return _ERRORS.get(status, InputError)(detail)
+def _shown(query: str, answer: messages.RankAnswer) -> Shown:
+    errors = tuple(
+        item.propensity_error for item in answer.items if item.propensity_error is not msgspec.UNSET
+    )
+    return Shown(
+        answer.id,
+        query,
+        tuple(item.id for item in answer.items),
+        tuple(item.propensity for item in answer.items),
+        answer.policy,
+        answer.source,
+        answer.expires_at,
+        errors or None,
+    )
 
 
 def _fallback(request: RankRequest) -> Shown:
