@@ -1,6 +1,9 @@
 """A client whose service is away or answers late or not at all: the given order, and what nobody saw is not learned."""
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -171,6 +174,15 @@ def test_a_list_that_got_lost_is_voided_whatever_comes_after_it(second):
     assert requests[2].startswith(b"POST /v1/impressions/x/void ")
 
 
+def test_the_answer_to_another_request_is_not_shown():
+    with impostor(http(200, LIST), http(200, VOIDED)) as (url, requests), Client(url, timeout=10) as client:
+        shown = client.rank("shoes", ["A", "B"], id="y")
+        until(lambda: len(requests) == 2)
+        until(lambda: client._voids.thread is None)
+    assert (shown.source, shown.items) == ("fallback", ("A", "B"))
+    assert requests[1].startswith(b"POST /v1/impressions/y/void ")
+
+
 def test_the_list_of_another_request_is_not_voided():
     """The id was used before, so that the attempt without an answer was refused too."""
     with impostor(None, problem(409)) as (url, _), Client(url, timeout=20) as client:
@@ -204,3 +216,42 @@ def test_what_is_no_answer_of_the_service():
         pytest.raises(StoreError, match="not as the service does"),
     ):
         client.stats()
+
+
+FORKS = """
+import os, sys, warnings
+from clickbandit.live import Client
+from live.serving import until
+
+warnings.simplefilter("ignore")  # of a fork of several threads
+client = Client(sys.argv[1], timeout=20)
+client.rank("warm", ["A", "B"])
+client._voids.add("nothing")
+children = []
+for child in ("a", "b"):
+    if not (pid := os.fork()):
+        assert client._voids.thread is None and not client._voids._waiting
+        for n in range(100):
+            shown = client.rank(child, [child + "1", child + "2"], id=f"{child}{n}")
+            assert (shown.id, shown.source) == (f"{child}{n}", "policy")
+            assert set(shown.items) == {child + "1", child + "2"}
+        client._voids.add(shown.id)
+        until(lambda: client.query(child).summary.voided == 1, 30)
+        client.close()
+        os._exit(0)
+    children.append(pid)
+assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0]
+assert client._voids.thread is not None
+client.close()
+"""
+
+
+def test_processes_share_nothing(open_service):
+    """Of a client that was made before they were forked, as servers do that load a program once."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, open_service().url],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,11 +1,13 @@
 """`Client`: a ranker that is elsewhere. The methods of `Ranker`, over HTTP, with msgspec and the standard library."""
 
+import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
+from weakref import WeakSet
 
 import msgspec
 
@@ -63,6 +65,12 @@ class Client:
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 2.0) -> None:
         self._calls = Calls(url, key, timeout)
         self._voids = Voids(self.void)
+        _clients.add(self)
+
+    def _after_fork(self) -> None:
+        """Leave the parent's connections and voids to it."""
+        self._calls.close()
+        self._voids = Voids(self.void)
 
     # --- the methods of a ranker ----------------------------------------------------------------------------
 
@@ -99,6 +107,10 @@ class Client:
         shown = None
         try:
             shown = _shown(query, self._calls.make(call, messages.RankAnswer))
+            if shown.id != request.id and shown.source != "fallback":  # the answer to another request
+                call.unanswered = True
+                self._calls.close()
+                shown = _fallback(request)
         except StoreError:
             shown = _fallback(request)
         except Conflict:  # the id is that of another list
@@ -237,6 +249,18 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_clients: WeakSet[Client] = WeakSet()
+
+
+def _after_fork() -> None:
+    for client in _clients:
+        client._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _shown(query: str, answer: messages.RankAnswer) -> Shown:
