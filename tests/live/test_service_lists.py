@@ -1,10 +1,13 @@
 """Lists, events and impressions over HTTP: as the documentation says, and what is wrong is explained."""
 
 import json
+import time
+from contextlib import suppress
 
 import pytest
 
 from clickbandit.live import Client
+from clickbandit.live.http.events import _UNREADABLE, read_events
 
 ITEMS = list("ABCDEF")
 WINDOW = 1800
@@ -303,11 +306,56 @@ def test_one_bad_event_spoils_nothing_for_the_others(service, bad, around):
     assert all(result["reason"] for result in results[1::2])
 
 
+NO_EVENT = [b"{", b"}", b'{"a":[}', b"[1}", b'{"id":"x","item":"A"B"}', rb'{"id":"x","item":"A\"}']
+"""Each might end in many places."""
+EVENT = b'{"id": "x", "item": "A"}'
+
+
 @pytest.mark.parametrize(
-    "body", [b'{"events": [{"id": "x"', b'{"events": [1}]', b'{"events": [1]} 2', b"[1]]", b'{"x": [NaN]}']
+    "body",
+    [
+        *(b'{"events": [{"id": "x"', b'{"events": [1}]', b'{"events": [1]} 2', b"[1]]", b'{"x": [NaN]}'),
+        *(b'{"events": [%b]}' % b",".join([EVENT, bad, EVENT]) for bad in NO_EVENT),
+        *(b"[%b]" % b",".join([EVENT, bad, bad, rb'{"id": "\"x\""}', EVENT]) for bad in NO_EVENT),
+    ],
 )
-def test_where_events_cannot_be_told_apart(service, body):
-    assert service.post("/v1/events", body).status in (400, 422)
+def test_where_events_cannot_be_told_apart(standing, body):
+    """None is taken, for some would be dropped and nobody told."""
+    assert standing.post("/v1/events", body).status in (400, 422)
+
+
+@pytest.mark.parametrize("event", [b"", b"0", EVENT], ids=["nothing", "a number", "in order"])
+@pytest.mark.parametrize("around", [b'{"events": [%b]}', b"[%b]"])
+def test_too_many_events_are_not_looked_at(standing, event, around, monkeypatch):
+    looked_at = []
+    for name in ("click", "_read_event"):
+        monkeypatch.setattr(f"clickbandit.live.http.events.{name}", lambda *given: looked_at.append(given))
+    answer = standing.post("/v1/events", around % b",".join([event] * 10_001))
+    assert (answer.status, looked_at) == (422, [])
+    assert "at most 10,000 events can be given at once, found 10,001" in answer.detail
+
+
+N = 2**18
+LONG = {
+    "texts without end": b'{"events":["' + rb"\"" * N,
+    "marks": b"[" + b'"' * N,
+    "backslashes": b'["' + b"\\" * N,
+    "brackets": b"[" * N,
+    "brackets that close": b"[1,[" + b"[" * N + b"]" * N + b"],x]",
+    "commas inside": b"[x,[" + b"," * N + b"]]",
+    "spaces before": b" " * N,
+    "spaces after": b"[x]" + b" " * N + b"x",
+    "spaces after a text": b'[x,"a"' + b" " * N,
+}
+
+
+@pytest.mark.parametrize("body", LONG.values(), ids=LONG)
+def test_a_body_is_read_in_time_that_grows_with_its_length(body):
+    """A tenth of a second; where it grows with the square of it, minutes."""
+    started = time.monotonic()
+    with suppress(*_UNREADABLE):
+        read_events(body)
+    assert time.monotonic() - started < 10
 
 
 def test_items_over_http_may_bring_what_is_known_of_them(open_service):

@@ -1,7 +1,7 @@
 """What is asked most often, made from the arguments of its method: checked, and ready for the engine."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -52,9 +52,13 @@ def for_list(
 def for_events(events: Sequence[Event | Mapping[str, Any]]) -> Clicks:
     """The arguments of `events`."""
     if len(events) > MAX_EVENTS:
-        raise InputError(f"at most {MAX_EVENTS:,} events can be given at once, found {len(events):,}")
+        raise too_many(events)
     read = set(map(type, events)) <= _READ
     return Clicks(tuple(events if read else map(click_request, events)))  # type: ignore[arg-type]
+
+
+def too_many(events: Sized) -> InputError:
+    return InputError(f"at most {MAX_EVENTS:,} events can be given at once, found {len(events):,}")
 
 
 def click_request(event: Event | Mapping[str, Any] | ClickRequest | Verdict) -> ClickRequest | Verdict:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from clickbandit.live.asking import MAX_EVENTS
 from clickbandit.live.requests import MIN_HORIZON
 from clickbandit.live.rewards import MAX_ACTION, MAX_AMOUNT
 from clickbandit.live.values import (
@@ -180,7 +181,7 @@ class EventBody(Struct, forbid_unknown_fields=True, gc=False, omit_defaults=True
 class EventsBody(Struct, forbid_unknown_fields=True):
     """Many clicks at once, when all of them are in order."""
 
-    events: list[EventBody]
+    events: Annotated[list[EventBody], Meta(max_length=MAX_EVENTS)]
 
 
 class ResetBody(Struct, forbid_unknown_fields=True):
