@@ -209,13 +209,62 @@ def test_a_path_before_the_services_own():
     assert requests[0].startswith(b"GET /ranker/readyz ")
 
 
-def test_what_is_no_answer_of_the_service():
+@pytest.mark.parametrize("answer", [b"<html>", b'"\xff"', b"[" * 100_000], ids=["HTML", "no UTF-8", "deep"])
+def test_what_is_no_answer_of_the_service(answer):
     with (
-        impostor(http(200, b"<html>")) as (url, _),
+        impostor(http(200, answer)) as (url, _),
         Client(url) as client,
         pytest.raises(StoreError, match="not as the service does"),
     ):
         client.stats()
+
+
+@pytest.mark.parametrize("body", [b"hello", b'{"message":"no"}'])
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 408, 413, 422])
+def test_what_is_before_the_service_may_answer_instead(status, body):
+    """It is not asked again, and nothing is voided, for the service was not asked at all."""
+    with impostor(http(status, body), http(status, body)) as (url, _), Client(url, timeout=20) as client:
+        shown = client.rank("shoes", ["A", "B"])
+        assert (shown.items, shown.source) == (("A", "B"), "fallback")
+        assert client._voids.thread is None
+        with pytest.raises(StoreError, match=f"HTTP status {status}"):
+            client.click("x", "A")
+
+
+@pytest.mark.parametrize("status", [204, 500, 503])
+def test_what_is_before_the_service_may_have_passed_it_on(status):
+    """A proxy's 503 is not the service's: it may have lost the answer."""
+    with (
+        impostor(http(status), http(200, FALLBACK), http(200, VOIDED)) as (url, requests),
+        Client(url, timeout=20) as client,
+    ):
+        assert client.rank("shoes", ["A", "B"], id="x").source == "fallback"
+        until(lambda: len(requests) == 3)
+        until(lambda: client._voids.thread is None)
+    assert requests[2].startswith(b"POST /v1/impressions/x/void ")
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 X\r\nContent-Length: 1000\r\n\r\n"])
+def test_an_answer_that_trickles_takes_no_longer_than_a_call_may(begun):
+    """Each piece of it comes soon, and the whole never."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle():
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(begun)
+                for _ in range(300):
+                    connection.sendall(b"H")
+                    time.sleep(0.1)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.5)
+        started = time.monotonic()
+        assert client.rank("shoes", ITEMS).source == "fallback"
+        assert time.monotonic() - started < 15
+        thread.join()
+    client.close()
 
 
 FORKS = """

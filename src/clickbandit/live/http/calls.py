@@ -1,10 +1,12 @@
 """Calls of the service over HTTP, tried again until a deadline, over connections that threads share."""
 
 import http.client
+import io
+import socket
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +20,7 @@ _IDLE = 30.0
 _PAUSE = 0.05
 """Seconds before the second attempt; twice as many before each further one."""
 _ERRORS: dict[int, type[InputError]] = {403: LimitReached, 404: Unknown, 409: Conflict}
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 T = TypeVar("T")
 
@@ -60,7 +63,7 @@ class Calls:
             try:
                 answer = self._send(call, deadline)
                 return msgspec.json.decode(answer, type=kind)
-            except msgspec.DecodeError as error:
+            except _UNREADABLE as error:
                 call.unanswered = True
                 raise StoreError(f"{self._host} answered, but not as the service does: {error}") from error
             except StoreError as error:
@@ -71,15 +74,15 @@ class Calls:
 
     def _send(self, call: Call, deadline: float) -> bytes:
         connection = self._connection()
-        connection.timeout = max(deadline - time.monotonic(), 0.001)
         sent = False
         try:
             if connection.sock is None:
+                connection.timeout = _left(deadline)
                 connection.connect()
-            else:
-                connection.sock.settimeout(connection.timeout)
+            connection.sock.settimeout(_left(deadline))
             sent = True
             connection.request(call.method, self._prefix + call.path, call.body, self._headers)
+            connection.sock.settimeout(_left(deadline))
             response = connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -106,7 +109,9 @@ class Calls:
             if time.monotonic() - used < _IDLE:
                 return connection
             connection.close()
-        return self._kind(self._host, self._port)
+        connection = self._kind(self._host, self._port)
+        connection.response_class = _Response
+        return connection
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -114,13 +119,55 @@ class Calls:
             self._idle.pop()[0].close()
 
 
+class _Response(http.client.HTTPResponse):
+    """Has to be whole by the socket's timeout, which is otherwise that of each piece that comes."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_Pieces(self.fp.detach(), sock))
+
+
+class _Pieces(io.RawIOBase):
+    """What comes over a socket until its timeout is over."""
+
+    def __init__(self, pieces: io.RawIOBase, sock: socket.socket) -> None:
+        self._pieces = pieces
+        self._sock = sock
+        self._deadline = time.monotonic() + (sock.gettimeout() or 0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer was not whole in time")
+        self._sock.settimeout(left)
+        return self._pieces.readinto(buffer)
+
+    def close(self) -> None:
+        self._pieces.close()
+        super().close()
+
+
+def _left(deadline: float) -> float:
+    """Seconds, for a socket, which would never wait for 0."""
+    return max(deadline - time.monotonic(), 0.001)
+
+
 def _error(call: Call, status: int, answer: bytes) -> InputError | StoreError:
     """What an answer that is no success means here."""
     try:
         detail = msgspec.json.decode(answer, type=ProblemDetails).detail
-    except msgspec.DecodeError:  # of something between here and the service
-        detail = f"HTTP status {status}: {answer[:200].decode(errors='replace')}"
-    if status == 503:  # the service says that nothing was done
+    except _UNREADABLE:  # of something between here and the service
+        passed_on = not 300 <= status < 500  # perhaps
+        call.unanswered |= passed_on
+        text = answer[:200].decode(errors="replace")
+        return StoreError(
+            f"expected an answer of the service, found one of what is before it: HTTP status {status}: {text}",
+            retry=passed_on and call.repeatable,
+        )
+    if status == 503:  # nothing was done
         return StoreError(detail, retry=call.repeatable)
     if status >= 500:
         call.unanswered = True

@@ -57,9 +57,10 @@ class Client:
 
     A call takes at most about `timeout` seconds, in which it is tried again as long as the service cannot be reached or
     says that its store failed: requests carry ids, so that what is sent twice is done once (a click that arrived the
-    first time is then a duplicate). After that `rank` gives the items in the given order, as a list whose source is
-    "fallback", with an id of its own under which clicks will be unknown; and should the service have made another list
-    all the same, that one is voided in the background. The other methods raise a `StoreError`.
+    first time is then a duplicate). After that, or if something else answers in its place, `rank` gives the items in
+    the given order, as a list whose source is "fallback", with an id of its own under which clicks will be unknown; and
+    should the service have made another list all the same, that one is voided in the background. The other methods
+    raise a `StoreError`.
     """
 
     def __init__(self, url: str, *, key: str | None = None, timeout: float = 2.0) -> None:
