@@ -4,13 +4,16 @@ import itertools
 import sqlite3
 import threading
 import time
+import tracemalloc
 from contextlib import closing
+from types import SimpleNamespace
 
 from clickbandit.live import Ranker
 from clickbandit.live import engine as engine_module
 from clickbandit.live.stores.contract import SLOTS, Changes, Part
 from clickbandit.live.stores.rows import DAY, WEEK, ComparisonRow, OfferRow
 from clickbandit.live.stores.sqlite import SqliteStore
+from clickbandit.live.transaction import Transaction
 from live.serving import until
 
 ITEMS = list("ABCDEF")
@@ -45,6 +48,27 @@ def test_an_offer_tells_whose_its_query_is(open_ranker, sql):
         part = Part(number, 3)
         mine = [name for id, name in offers if id % SLOTS % part.of == part.number]
         assert sorted(mine) == sorted(name for _, name in offers if part.owner(name) == part.number) != []
+
+
+def test_an_offer_that_is_known_takes_no_memory_for_the_name_of_its_query():
+    """Whose slot is looked up by name, 5,000 of which are kept."""
+    learners = SimpleNamespace(knows_offer=lambda id, now: True)
+    transaction = SimpleNamespace(settings=SimpleNamespace(seed=0), _offers={}, learners=learners, now=0)
+
+    def make(numbers):
+        for n in numbers:
+            row = SimpleNamespace(
+                name=chr(0x20000 + n) * 1000, id=n, policy="random", positions=3, horizon=100
+            )
+            Transaction._offer(transaction, row, SimpleNamespace(offer=n.to_bytes(16, "big")))
+
+    tracemalloc.start()
+    make(range(5000))
+    before, _ = tracemalloc.get_traced_memory()
+    make(range(5000, 10_000))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 10e6  # the names are 20 MB
 
 
 def steps_to_prune(store):

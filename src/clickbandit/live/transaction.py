@@ -7,7 +7,6 @@ policy fails, and then its learner is rebuilt from the log. Nothing is acknowled
 import json
 import logging
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -35,6 +34,9 @@ from clickbandit.live.values import Unknown
 
 _SNAPSHOT_RECORDS = 256
 """A snapshot is taken after this many records at least, and if it is large after as many as its bytes over this."""
+_OfferKey = tuple[bytes, int, str, int, int, int]
+_offer_ids: dict[_OfferKey, int] = {}
+"""By what they are made of, but for the query's name, which may be long: its digest is in that of the request."""
 
 log = logging.getLogger("clickbandit.live")
 
@@ -250,7 +252,10 @@ class Transaction:
     def _offer(self, row: QueryRow, request: RankRequest) -> int:
         """What a list is chosen from: its id, whatever else the request says, and what is to be stored once."""
         chosen_with = row.policy, row.positions, row.horizon, self.settings.seed
-        id = _offer_id(request.offer, row.name, row.id, *chosen_with)
+        key = (request.offer, row.id, *chosen_with)
+        id = _offer_ids.get(key)
+        if id is None:
+            id = _offer_id(key, row.name)
         if id not in self._offers and not self.learners.knows_offer(id, self.now):
             self._offers[id] = OfferRow(
                 id,
@@ -265,9 +270,11 @@ class Transaction:
         self._touched[impression.id] = impression
 
 
-@lru_cache(MAX_OFFERS)
-def _offer_id(offer: bytes, query: str, *settings: int | str) -> int:
+def _offer_id(key: _OfferKey, query: str) -> int:
     """A digest of it all, whose remainder by `SLOTS` is the slot of the query."""
-    written = offer + "\0".join(map(str, settings)).encode()
-    digest = blake2b(written, digest_size=7, person=b"offer").digest()
-    return int.from_bytes(digest, "little", signed=True) * SLOTS + slot(query)
+    offer, *settings = key
+    digest = blake2b(offer + "\0".join(map(str, settings)).encode(), digest_size=7, person=b"offer").digest()
+    if len(_offer_ids) >= MAX_OFFERS:
+        _offer_ids.clear()
+    id = _offer_ids[key] = int.from_bytes(digest, "little", signed=True) * SLOTS + slot(query)
+    return id
