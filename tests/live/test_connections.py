@@ -13,7 +13,7 @@ import pytest
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.async_ranker import Asked
-from clickbandit.live.http import protocol
+from clickbandit.live.http import connections, protocol
 from clickbandit.live.http import server as server_module
 from clickbandit.live.http import service as service_module
 from clickbandit.live.http.auth import Keys
@@ -178,7 +178,7 @@ def test_without_a_key_no_body_is_read(open_service):
 
 def test_too_many_connections(service, connect, monkeypatch):
     """The one that has asked for nothing for longest makes room; whoever is being answered stays."""
-    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     first, *others = [connect() for _ in range(4)]
     until(lambda: len(service.server.connections.open) == 4)
     others[0].sendall(LIVE)
@@ -191,7 +191,7 @@ def test_too_many_connections(service, connect, monkeypatch):
 
 
 def test_bodies_together_are_bounded(service, connect, monkeypatch):
-    monkeypatch.setattr(protocol, "MAX_WAITING", 2**20)
+    monkeypatch.setattr(connections, "MAX_WAITING", 2**20)
     part = RANK + b"Content-Length: 500000\r\n\r\n" + b" " * 400_000
     raws = [connect(part) for _ in range(6)]
     assert read(raws[0]) == b""

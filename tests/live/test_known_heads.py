@@ -8,7 +8,7 @@ import httptools
 import pytest
 
 from clickbandit.live import AsyncRanker
-from clickbandit.live.http import protocol
+from clickbandit.live.http import connections, protocol
 from clickbandit.live.http.auth import Keys
 from live.serving import serve
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_with_a_body_is_said_all_the_same(wire):
         HEAD.replace(b"/v1/rank", b"/v1/rank?a=1"),
         HEAD.replace(b"/v1/rank", b"/v1/no"),
         HEAD.replace(b"application/json", b"text/plain"),
-        HEAD + b"X-Long: %b\r\n" % (b"x" * protocol.MAX_KNOWN),
+        HEAD + b"X-Long: %b\r\n" % (b"x" * connections.MAX_KNOWN),
         HEAD + b"Expect: 100-continue\r\n",
     ],
 )
@@ -137,7 +137,7 @@ def test_other_heads_are_not_remembered(service, head):
 
 
 def test_only_so_many_are_remembered(service, monkeypatch):
-    monkeypatch.setattr(protocol, "MAX_HEADS", 3)
+    monkeypatch.setattr(connections, "MAX_HEADS", 3)
     with closing(Wire(service.port)) as wire:
         for k in range(10):
             assert wire.ask(whole("boots", HEAD + b"X-Number: %d\r\n" % k))[0] == 200

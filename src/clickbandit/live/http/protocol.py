@@ -5,26 +5,19 @@ import asyncio
 import math
 from collections import deque
 from contextlib import aclosing
-from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
 
 import httptools
 
+from clickbandit.live.http.connections import UNKNOWN, Connections
 from clickbandit.live.http.reading import HEADERS, MAX_BYTES, Headers, Request
 from clickbandit.live.http.refusals import Refused
-from clickbandit.live.http.service import Response, Service
+from clickbandit.live.http.service import Response
 from clickbandit.live.http.stream import Stream
 
 MAX_HEAD = 2**16
 """Bytes of a request before its body."""
 MAX_HEADERS = 100
-MAX_KNOWN, MAX_HEADS = 2**11, 2000
-"""Bytes of a head that is remembered, and how many are."""
-MAX_CONNECTIONS = 5000
-"""In one process. For a further one, the connection that has gone longest without a whole request is closed."""
-MAX_WAITING = 2**26
-"""Bytes in bodies that are not whole, of all connections; beyond that the oldest is closed."""
 MAX_DISCARDED = 2**24
 """Bytes of a refused body that are still read, since most clients look at the answer only after sending all of it."""
 IDLE_SECONDS = 65.0
@@ -35,73 +28,7 @@ BODY_SECONDS = 30.0
 WRITE_SECONDS = 30.0
 """That an answer may wait to be read."""
 
-_UNKNOWN = 0, None
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
-
-
-class Connections:
-    """All connections of a process, and the limits that they share."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.loop = asyncio.get_running_loop()
-        self.open: dict[Connection, None] = {}
-        """Those that sent a whole request longest ago first."""
-        self.waiting_bytes = 0
-        self.stopping = False
-        self.date = b""
-        self.known: dict[bytes, tuple[int, Request]] = {}
-        """Heads of requests that were let in, word for word: its length with the body, and a request that had it."""
-
-    def remember(self, whole: bytes, request: Request) -> None:
-        """The head of a request that came in one piece and was let in: others that have the same are not parsed."""
-        head, body = whole[: len(whole) - len(request.body)], request.body
-        if (
-            len(head) <= MAX_KNOWN
-            and whole.endswith(body)
-            and head.find(b"\r\n\r\n") == len(head) - 4
-            and request.headers.length == b"%d" % len(body)
-            and not request.headers.encoding
-            and not request.headers.expect
-            and request.keep_alive
-        ):
-            if len(self.known) >= MAX_HEADS:
-                self.known.clear()
-            self.known[head] = len(whole), request.again(b"")
-
-    def make_room(self, new: "Connection") -> bool:
-        """Whether there is room for another connection, or was made."""
-        return len(self.open) <= MAX_CONNECTIONS or self._drop(new, lambda other: True)
-
-    def bound_bodies(self, newest: "Connection") -> None:
-        while self.waiting_bytes > MAX_WAITING and self._drop(newest, lambda other: other.size > 0):
-            pass
-
-    def _drop(self, spared: "Connection", choose: Any) -> bool:
-        for connection in self.open:
-            if connection is not spared and not connection.answering and choose(connection):
-                connection.drop()
-                return True
-        return False
-
-    def look(self) -> None:
-        """Once a second: close what took too long."""
-        self.date = b"date: " + formatdate(usegmt=True).encode() + b"\r\n"
-        self.service.look()
-        now = self.loop.time()
-        for connection in [one for one in self.open if one.deadline < now]:
-            connection.time_out()
-
-    def stop(self) -> None:
-        """Let those go that ask for nothing; the others end with their answer."""
-        self.stopping = True
-        for connection in list(self.open):
-            if not connection.answering:
-                connection.drop()
-
-    @property
-    def answering(self) -> bool:
-        return any(connection.answering for connection in self.open)
 
 
 class Connection(asyncio.Protocol):
@@ -192,7 +119,7 @@ class Connection(asyncio.Protocol):
     def _is_known(self, data: bytes) -> bool:
         """Whether this is a whole request whose head is known, and so is being answered."""
         end = data.find(b"\r\n\r\n") + 4
-        length, known = self._all.known.get(data[:end], _UNKNOWN)
+        length, known = self._all.known.get(data[:end], UNKNOWN)
         if known is None or len(data) != length:
             return False
         request = known.again(data[end:])
@@ -259,7 +186,7 @@ class Connection(asyncio.Protocol):
             self._answer(self._request, self._all.service.too_large(self._request), close=True)
             self._discarded = 0
             self._forget_body()
-        elif self._all.waiting_bytes > MAX_WAITING:
+        else:
             self._all.bound_bodies(self)
 
     def on_message_complete(self) -> None:

@@ -24,8 +24,9 @@ from clickbandit.live import clock
 from clickbandit.live.async_ranker import AsyncRanker
 from clickbandit.live.http import log, metrics
 from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
+from clickbandit.live.http.connections import Connections
 from clickbandit.live.http.peers import Peers
-from clickbandit.live.http.protocol import Connection, Connections
+from clickbandit.live.http.protocol import Connection
 from clickbandit.live.http.service import Service
 from clickbandit.live.http.starting import start_of, warning_of
 from clickbandit.live.settings import ServiceSettings
