@@ -127,6 +127,26 @@ def test_headers_without_end(service, connect):
 
 
 @pytest.mark.parametrize(
+    ("before", "part"),
+    [
+        (b"0\r\nX-Name: ", b"x" * 1000),
+        (b"0\r\n", b"x-name: x\r\n" * 100),
+        (b"5;name=", b"x" * 1000),
+    ],
+)
+def test_trailers_without_end(service, connect, before, part):
+    """And whatever else comes with chunks, with a key and without."""
+    for path in (b"/livez", b"/nothing"):
+        head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+        assert taken(connect(head + before), part) < 100 * protocol.MAX_HEAD
+    few = connect(
+        LIVE.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\na: b\r\n\r\n")
+    )
+    assert status(few.recv(65536)) == 200
+    assert service.get("/livez").status == 200
+
+
+@pytest.mark.parametrize(
     ("limit", "sent", "says"),
     [
         ("HEAD_SECONDS", b"GET /livez HTTP/1.1\r\nHost: local", b""),

@@ -16,7 +16,7 @@ from clickbandit.live.http.service import Response
 from clickbandit.live.http.stream import Stream
 
 MAX_HEAD = 2**16
-"""Bytes of a request before its body."""
+"""Bytes of a request before its body, between two pieces of that, and after it."""
 MAX_HEADERS = 100
 MAX_DISCARDED = 2**24
 """Bytes of a refused body that are still read, since most clients look at the answer only after sending all of it."""
@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol):
         self._all = connections
         self._parser = httptools.HttpRequestParser(self)
         self._head = 0
-        """Bytes of the request at hand before its body is begun."""
+        """Bytes of the request at hand since the last that were its body's: a head, or what comes with chunks."""
         self._url = b""
         self._headers = Headers()
         self._n_headers = 0
@@ -99,8 +99,7 @@ class Connection(asyncio.Protocol):
         if may_be_whole and self._is_known(data):
             return
         self._whole = data if may_be_whole else b""
-        if begun is None and self._discarded < 0:
-            self._head += len(data)
+        self._head += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # it is answered as if nothing else had been proposed
@@ -110,11 +109,10 @@ class Connection(asyncio.Protocol):
         if self._request is not None:
             if self._request is not begun:
                 self._set_deadline(BODY_SECONDS)
-        elif self._head and self._discarded < 0:
-            if is_new and not self.answering:
-                self._set_deadline(HEAD_SECONDS)
-            if self._head > MAX_HEAD:
-                self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes"))
+        elif self._head and is_new and not self.answering:
+            self._set_deadline(HEAD_SECONDS)
+        if self._head > MAX_HEAD:
+            self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes, and the trailers too"))
 
     def _is_known(self, data: bytes) -> bool:
         """Whether this is a whole request whose head is known, and so is being answered."""
@@ -176,6 +174,7 @@ class Connection(asyncio.Protocol):
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
+        self._head = 0
         if self._discarded >= 0:
             return
         self._body.append(body)
