@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+import tracemalloc
 from contextlib import ExitStack, closing
 
 import pytest
@@ -220,6 +221,18 @@ def test_bodies_together_are_bounded(service, connect, monkeypatch):
     for raw in raws:
         raw.close()
     until(lambda: service.server.connections.waiting_bytes == 0)
+
+
+def test_a_body_in_small_chunks_takes_no_more_memory_than_its_bytes(service, connect):
+    raw = connect(LIVE.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"))
+    until(lambda: service.server.connections.open)
+    tracemalloc.start()
+    try:
+        raw.sendall(b"2\r\nab\r\n" * 200_000)
+        until(lambda: service.server.connections.waiting_bytes == 400_000)
+        assert tracemalloc.get_traced_memory()[0] < 1_500_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_over_the_limit_lists_are_in_the_given_order(service, monkeypatch):

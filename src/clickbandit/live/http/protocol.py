@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         self._n_headers = 0
         self._request: Request | None = None
         """Whose headers are there, while its body is awaited."""
-        self._body: list[bytes] = []
+        self._body = bytearray()  # not pieces, which take many times their bytes if they are small
         self.size = 0
         """Bytes of its body so far."""
         self._discarded = -1
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
     def _forget_body(self) -> None:
         self._all.waiting_bytes -= self.size
         self.size = 0
-        self._body = []
+        self._body = bytearray()
 
     # --- from bytes to requests -----------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
         self._head = 0
         if self._discarded >= 0:
             return
-        self._body.append(body)
+        self._body += body
         self.size += len(body)
         self._all.waiting_bytes += len(body)
         if self.size > MAX_BYTES:
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
         if self._discarded >= 0 or request is None:
             self.drop()
             return
-        request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        request.body = bytes(self._body)
         request.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._forget_body()
         if not self.answering:
