@@ -152,8 +152,11 @@ def test_trailers_without_end(service, connect, before, part):
     [
         ("HEAD_SECONDS", b"GET /livez HTTP/1.1\r\nHost: local", b""),
         ("HEAD_SECONDS", b"G", b""),
+        ("HEAD_SECONDS", LIVE + b"G", b"HTTP/1.1 200"),
+        ("HEAD_SECONDS", WHOLE + LIVE[:30], b"HTTP/1.1 200"),
         ("BODY_SECONDS", RANK + b"Content-Length: 50\r\n\r\n{", b"HTTP/1.1 408"),
         ("BODY_SECONDS", RANK + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", b"HTTP/1.1 408"),
+        ("BODY_SECONDS", WHOLE + RANK + b"Content-Length: 50\r\n\r\n{", b"HTTP/1.1 200"),
         ("IDLE_SECONDS", b"", b""),
         ("IDLE_SECONDS", LIVE, b"HTTP/1.1 200"),
     ],

@@ -107,6 +107,15 @@ def test_what_is_not_one_whole_request_is_parsed(wire, parsed):
     assert len(parsed) == n
 
 
+def test_a_known_request_behind_half_a_head_is_a_part_of_that(service, wire):
+    wire.ask(whole("boots"))
+    wire.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\nX-Name: ")
+    assert wire.answer()[0] == 200
+    status, _, body = wire.ask(whole("shoes"))  # its first line is a value, and the rest are headers and body
+    assert (status, body.keys()) == (200, {"status"})
+    assert [one["query"] for one in service.get("/v1/queries").json["queries"]] == ["boots"]
+
+
 def test_what_is_wrong_with_a_body_is_said_all_the_same(wire):
     wire.ask(whole("boots"))
     for wrong, status in ((b"{", 400), (b'{"query": 1}', 422)):

@@ -150,6 +150,7 @@ class Connection(asyncio.Protocol):
     # --- from bytes to requests -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        self._head = self._head or 1  # it begins behind another request, and how much of it is there is not known
         self._url, self._headers, self._n_headers = b"", Headers(), 0
 
     def on_url(self, url: bytes) -> None:
@@ -218,9 +219,14 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
             self._begin(request)
             return
-        self.answering = False
         self._task = None
-        self._set_deadline(IDLE_SECONDS)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the next request, which may have begun to come."""
+        self.answering = False
+        seconds = HEAD_SECONDS if self._head else IDLE_SECONDS
+        self._set_deadline(seconds if self._request is None else BODY_SECONDS)
 
     def _begin(self, request: Request) -> None:
         if self._all.open.pop(self, self) is None:
@@ -249,8 +255,7 @@ class Connection(asyncio.Protocol):
             if close or self._queue or self.transport.is_closing():
                 self._end(close)
             else:
-                self.answering = False
-                self._set_deadline(IDLE_SECONDS)
+                self._rest()
         else:
             self._task = self._all.loop.create_task(self._end_when_read(close))
 
