@@ -274,6 +274,47 @@ def test_requests_sent_at_once_are_answered_in_order(connect):
     assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"404", b"200"]
 
 
+NOTHING = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "then"),
+    [
+        (NOTHING + b"Content-Length: 2\r\n\r\n{}", 404),
+        (NOTHING + b"Content-Length: 2\r\n\r\n{}" + NOTHING + b"Content-Length: 2\r\n\r\n{}" + WHOLE, 404),
+        (NOTHING + CHUNKED + b"2\r\n{}\r\n" * 100_000 + b"0\r\n\r\n", 404),
+        (NOTHING + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}", 404),
+        (RANK + CHUNKED + b"%x\r\n" % 3_000_000 + b" " * 3_000_000 + b"\r\n0\r\n\r\n" + WHOLE, 413),
+    ],
+)
+def test_refusals_come_after_the_answers_before_them(connect, second, then):
+    for before, statuses in ((WHOLE + LIVE, [200, 200]), (WHOLE, [200]), (b"", [])):
+        answer = read(connect(before + second))
+        assert [int(code) for code in re.findall(rb"HTTP/1.1 (\d+)", answer)] == [*statuses, then]
+
+
+def test_a_refusal_is_there_before_the_body(connect):
+    for before in (b"", WHOLE):
+        raw = connect(before + NOTHING + b"Content-Length: 10\r\n\r\n{")
+        answer = b""
+        while b"HTTP/1.1 404" not in answer:
+            answer += raw.recv(65536)
+        raw.sendall(b" " * 9)
+        assert read(raw).count(b"HTTP") == 0
+
+
+def test_a_body_is_asked_for_after_the_answers_before_it(connect):
+    raw = connect(WHOLE + RANK + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+    answer = b""
+    while b"HTTP/1.1 100 Continue\r\n\r\n" not in answer:
+        answer += raw.recv(65536)
+    raw.sendall(BODY)
+    while answer.count(b"HTTP/1.1") < 3:
+        answer += raw.recv(65536)
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"100", b"200"]
+
+
 def test_what_comes_after_a_request_is_no_reason_not_to_answer_it(connect):
     assert status(read(connect(WHOLE + b"\x00\x01 garbage\r\n\r\n"))) == 200
 

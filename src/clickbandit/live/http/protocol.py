@@ -169,10 +169,9 @@ class Connection(asyncio.Protocol):
         self._head = 0
         refused = self._all.service.admit(request)
         if refused is not None and request.headers.has_body:
-            self._answer(request, refused, close=True)
-            self._discarded = 0
-        elif request.headers.expect and request.headers.expect.lower() == b"100-continue":
-            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._refuse_body(request, refused)
+        elif request.headers.expect and not self.answering:
+            self._continue(request)
 
     def on_body(self, body: bytes) -> None:
         self._head = 0
@@ -183,9 +182,7 @@ class Connection(asyncio.Protocol):
         self._all.waiting_bytes += len(body)
         if self.size > MAX_BYTES:
             assert self._request is not None
-            self._answer(self._request, self._all.service.too_large(self._request), close=True)
-            self._discarded = 0
-            self._forget_body()
+            self._refuse_body(self._request, self._all.service.too_large(self._request))
         else:
             self._all.bound_bodies(self)
 
@@ -193,7 +190,8 @@ class Connection(asyncio.Protocol):
         request, self._request = self._request, None
         self._head = 0
         if self._discarded >= 0 or request is None:
-            self.drop()
+            if not self.answering:
+                self.drop()
             return
         request.body = bytes(self._body)
         request.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
@@ -203,8 +201,24 @@ class Connection(asyncio.Protocol):
             if request.admitted is not None:
                 self._all.remember(self._whole, request)
             return
+        self._wait(request)
+
+    def _refuse_body(self, request: Request, refused: Response) -> None:
+        """Answer a request whose body is not there, in its turn; what comes after its headers is thrown away."""
+        if self._discarded >= 0:
+            return
+        request.refused, request.keep_alive = refused, False
+        self._discarded = 0
+        self._forget_body()
+        if self.answering:
+            self._wait(request)
+        else:
+            self._begin(request)
+
+    def _wait(self, request: Request) -> None:
+        """Let a request wait for the answer before its own."""
         self._queue.append(request)
-        if len(self._queue) > 1:  # clients that do not wait for answers are made to
+        if len(self._queue) > 1 or self._discarded >= 0:  # clients that do not wait for answers are made to
             self._paused = True
             self.transport.pause_reading()
 
@@ -218,15 +232,17 @@ class Connection(asyncio.Protocol):
                 self._paused = False
                 self.transport.resume_reading()
             self._begin(request)
-            return
-        self._task = None
-        self._rest()
+        else:
+            self._rest()
 
     def _rest(self) -> None:
         """Wait for the next request, which may have begun to come."""
         self.answering = False
         seconds = HEAD_SECONDS if self._head else IDLE_SECONDS
-        self._set_deadline(seconds if self._request is None else BODY_SECONDS)
+        if self._request is not None:
+            seconds = BODY_SECONDS
+            self._continue(self._request)
+        self.deadline = self._all.loop.time() + seconds
 
     def _begin(self, request: Request) -> None:
         if self._all.open.pop(self, self) is None:
@@ -268,12 +284,16 @@ class Connection(asyncio.Protocol):
 
     def _end(self, close: bool) -> None:
         """Go on after an answer."""
-        if close or self.transport.is_closing():
+        self._task = None
+        if self.transport.is_closing() or (close and not self._is_discarding()):
             self.answering = False
-            self._task = None
             self.drop()
         else:
             self._next()
+
+    def _is_discarding(self) -> bool:
+        """Whether the rest of a refused body is still to come."""
+        return self._discarded >= 0 and self._request is not None and not (self._broken or self._all.stopping)
 
     def _answer(self, request: Request | None, response: Response, *, close: bool) -> None:
         status, headers, body = response
@@ -284,6 +304,11 @@ class Connection(asyncio.Protocol):
             b"%b%b%b%bcontent-length: %d\r\n\r\n%b"
             % (_STATUS[status], self._all.date, headers, more, len(body), sent)
         )
+
+    def _continue(self, request: Request) -> None:
+        """Ask for a body if its sender waits to be asked."""
+        if request.headers.expect.lower() == b"100-continue" and self._discarded < 0:
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _write(self, data: bytes) -> None:
         """Write unless the client has disconnected."""
