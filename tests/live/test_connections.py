@@ -14,7 +14,7 @@ import pytest
 
 from clickbandit.live import AsyncRanker
 from clickbandit.live.async_ranker import Asked
-from clickbandit.live.http import connections, protocol
+from clickbandit.live.http import connections, protocol, stream
 from clickbandit.live.http import server as server_module
 from clickbandit.live.http import service as service_module
 from clickbandit.live.http.auth import Keys
@@ -188,6 +188,36 @@ def test_to_be_stopped_does_not_wait_for_a_body(folder):
             until(lambda: len(served.server.connections.open) == 4)
             started = time.monotonic()
         assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("path", "last", "patience"),
+    [(b"/openapi.json", 2.0, 15), (b"/v1/stream?limit=1000", 2.0, 15), (b"/openapi.json", 1000.0, 1)],
+)
+def test_to_be_stopped_does_not_wait_for_a_reader(folder, path, last, patience, monkeypatch):
+    made = protocol.Connection.connection_made
+
+    def with_little_room(connection, transport):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        made(connection, transport)
+
+    monkeypatch.setattr(protocol.Connection, "connection_made", with_little_room)
+    monkeypatch.setattr(protocol, "WRITE_SECONDS", 1000.0)
+    monkeypatch.setattr(stream, "_MIN_INTERVAL", 0.05)
+    monkeypatch.setattr(protocol, "LAST_SECONDS", last)
+    monkeypatch.setattr(server_module, "_PATIENCE", patience)
+    with ExitStack() as stack:
+        with serve(AsyncRanker(f"sqlite:///{folder}/c.db", policy="random")) as served:
+            for n in range(200):
+                served.rank(f"{n} {'x' * 500}", list("AB"))
+            raw = stack.enter_context(socket.socket())
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.connect(("127.0.0.1", served.port))
+            raw.sendall(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path * 30)
+            until(lambda: any(not one._writable.is_set() for one in served.server.connections.open))
+            time.sleep(0.5)  # for a second message of the stream, which has to wait
+            started = time.monotonic()
+        assert time.monotonic() - started < 10
 
 
 def test_without_a_key_no_body_is_read(open_service):

@@ -28,6 +28,8 @@ class One(Protocol):
 
     def time_out(self) -> None: ...
 
+    def hurry(self) -> None: ...
+
 
 class Connections:
     """All connections of a process, and the limits that they share."""
@@ -86,8 +88,12 @@ class Connections:
         """Let those go that ask for nothing; the others end with their answer."""
         self.stopping = True
         for connection in list(self.open):
-            if not connection.answering:
-                connection.drop()
+            connection.hurry()
+
+    def end(self) -> None:
+        """Let all go: the event loop may never close while there is one."""
+        for connection in list(self.open):
+            connection.drop()
 
     @property
     def answering(self) -> bool:

@@ -25,8 +25,8 @@ IDLE_SECONDS = 65.0
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 30.0
 """That a request may take to arrive, from its first byte and from the end of its headers on."""
-WRITE_SECONDS = 30.0
-"""That an answer may wait to be read."""
+WRITE_SECONDS, LAST_SECONDS = 30.0, 2.0
+"""That an answer may wait to be read, and that it may when the service is stopped."""
 
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -81,7 +81,14 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._writable.clear()
-        self._set_deadline(WRITE_SECONDS)
+        self._set_deadline(LAST_SECONDS if self._all.stopping else WRITE_SECONDS)
+
+    def hurry(self) -> None:
+        """The service is stopped: end with the answer, soon if it waits to be read only, at once if there is none."""
+        if not self.answering:
+            self.drop()
+        elif not self._writable.is_set():
+            self._set_deadline(LAST_SECONDS)
 
     def resume_writing(self) -> None:
         self._writable.set()

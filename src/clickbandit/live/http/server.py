@@ -133,6 +133,7 @@ class Server:
         end = self._loop.time() + _PATIENCE
         while connections.answering and self._loop.time() < end:
             await asyncio.sleep(0.01)
+        connections.end()
         looking.cancel()
         await self._service.close()
 
