@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import resource
 import socket
 import struct
 import threading
@@ -230,9 +231,12 @@ def test_without_a_key_no_body_is_read(open_service):
         assert taken(raw, b"x" * 2**20) < 3 * protocol.MAX_DISCARDED
 
 
-def test_too_many_connections(service, connect, monkeypatch):
+@pytest.mark.parametrize("open_files", [8, 1024])
+def test_too_many_connections(service, connect, monkeypatch, open_files):
     """The one that has asked for nothing for longest makes room; whoever is being answered stays."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    if open_files > 8:
+        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (open_files, open_files))
     first, *others = [connect() for _ in range(4)]
     until(lambda: len(service.server.connections.open) == 4)
     others[0].sendall(LIVE)

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -135,6 +136,18 @@ def test_who_refuses_to_start_closes_the_store(tmp_path, monkeypatch):
     assert "did you mean" in refusal(tmp_path, policy="batchrak")
     with pytest.raises(StoreError, match="closed database"):
         opened[0].policies()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux says it of another process")
+def test_it_may_have_as_many_open_files_as_connections(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    try:
+        with running(tmp_path) as (process, _, _):
+            limit, _ = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert limit >= min(5100, hard)
 
 
 # --- keys ---------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 from email.utils import formatdate
 from typing import Any, Protocol
 
+from clickbandit.live.http import descriptors
 from clickbandit.live.http.reading import Request
 from clickbandit.live.http.service import Service
 
@@ -11,7 +12,8 @@ MAX_KNOWN, MAX_HEADS = 2**11, 2000
 """Bytes of a head that is remembered, and how many are."""
 UNKNOWN = 0, None
 MAX_CONNECTIONS = 5000
-"""In one process. For a further one, the connection that has gone longest without a whole request is closed."""
+"""In one process, if it may have as many open files. For a further one, the connection that has gone longest without
+a whole request is closed."""
 MAX_WAITING = 2**26
 """Bytes in bodies that are not whole, of all connections; beyond that the oldest is closed."""
 
@@ -63,7 +65,8 @@ class Connections:
 
     def make_room(self, new: One) -> bool:
         """Whether there is room for another connection, or was made."""
-        return len(self.open) <= MAX_CONNECTIONS or self._drop(new, lambda other: True)
+        most = min(MAX_CONNECTIONS, descriptors.room())
+        return len(self.open) <= most or self._drop(new, lambda other: True)
 
     def bound_bodies(self, newest: One) -> None:
         while self.waiting_bytes > MAX_WAITING and self._drop(newest, lambda other: other.size > 0):

@@ -119,7 +119,9 @@ class Connection(asyncio.Protocol):
         elif self._head and is_new and not self.answering:
             self._set_deadline(HEAD_SECONDS)
         if self._head > MAX_HEAD:
-            self._refuse(Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes, and the trailers too"))
+            self._refuse(
+                Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes, and the trailers too")
+            )
 
     def _is_known(self, data: bytes) -> bool:
         """Whether this is a whole request whose head is known, and so is being answered."""
@@ -157,7 +159,9 @@ class Connection(asyncio.Protocol):
     # --- from bytes to requests -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._head = self._head or 1  # it begins behind another request, and how much of it is there is not known
+        self._head = (
+            self._head or 1
+        )  # it begins behind another request, and how much of it is there is not known
         self._url, self._headers, self._n_headers = b"", Headers(), 0
 
     def on_url(self, url: bytes) -> None:

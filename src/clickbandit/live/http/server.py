@@ -22,9 +22,9 @@ import uvloop
 from clickbandit.errors import InputError
 from clickbandit.live import clock
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.http import log, metrics
+from clickbandit.live.http import descriptors, log, metrics
 from clickbandit.live.http.auth import VARIABLE, KeysFile, is_loopback
-from clickbandit.live.http.connections import Connections
+from clickbandit.live.http.connections import MAX_CONNECTIONS, Connections
 from clickbandit.live.http.peers import Peers
 from clickbandit.live.http.protocol import Connection
 from clickbandit.live.http.service import Service
@@ -161,6 +161,7 @@ def run(
     gc.collect()
     gc.freeze()  # what is there stays
     gc.set_threshold(*_GARBAGE)
+    descriptors.allow(MAX_CONNECTIONS)
     announce()
     server.run(listener)
 
