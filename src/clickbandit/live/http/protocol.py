@@ -17,7 +17,6 @@ from clickbandit.live.http.stream import Stream
 
 MAX_HEAD = 2**16
 """Bytes of a request before its body, between two pieces of that, and after it."""
-MAX_HEADERS = 100
 MAX_DISCARDED = 2**24
 """Bytes of a refused body that are still read, since most clients look at the answer only after sending all of it."""
 IDLE_SECONDS = 65.0
@@ -43,7 +42,8 @@ class Connection(asyncio.Protocol):
         """Bytes of the request at hand since the last that were its body's: a head, or what comes with chunks."""
         self._url = b""
         self._headers = Headers()
-        self._n_headers = 0
+        self._proposed = b""
+        """The head of a request that proposed another protocol, without that: the parser skips its body."""
         self._request: Request | None = None
         """Whose headers are there, while its body is awaited."""
         self._body = bytearray()  # not pieces, which take many times their bytes if they are small
@@ -109,8 +109,8 @@ class Connection(asyncio.Protocol):
         self._head += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # it is answered as if nothing else had been proposed
-            pass
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on(data, upgrade)
         except httptools.HttpParserError:
             self._refuse(Refused(400, "this is not HTTP/1.1"))
         if self._request is not None:
@@ -119,9 +119,33 @@ class Connection(asyncio.Protocol):
         elif self._head and is_new and not self.answering:
             self._set_deadline(HEAD_SECONDS)
         if self._head > MAX_HEAD:
-            self._refuse(
-                Refused(431, f"the headers may have at most {MAX_HEAD:,} bytes, and the trailers too")
-            )
+            self._refuse(Refused(431, f"headers, and trailers, may have at most {MAX_HEAD:,} bytes"))
+
+    def _go_on(self, data: bytes, upgrade: httptools.HttpParserUpgrade) -> None:
+        """Read on behind a proposal to speak something else, as if there had been none."""
+        rest = memoryview(data)
+        while self._proposed:
+            rest = rest[upgrade.args[0] :]
+            head, self._proposed = self._proposed, b""
+            self._parser = httptools.HttpRequestParser(self)
+            try:
+                self._parser.feed_data(head)
+                self._parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as another:
+                upgrade = another
+            except httptools.HttpParserError:
+                self._refuse(Refused(400, "this is not HTTP/1.1"))
+
+    def _without_proposal(self, method: str) -> bytes:
+        """A head as it would have been."""
+        lines = [f"{method} ".encode() + self._url + b" HTTP/" + self._parser.get_http_version().encode()]
+        for name, attribute in HEADERS.items():
+            value = getattr(self._headers, attribute)
+            if value and name.islower() and attribute != "upgrade":
+                lines.append(name + b": " + value)
+        if not self._parser.should_keep_alive():
+            lines.append(b"connection: close")
+        return b"\r\n".join((*lines, b"", b""))
 
     def _is_known(self, data: bytes) -> bool:
         """Whether this is a whole request whose head is known, and so is being answered."""
@@ -159,23 +183,23 @@ class Connection(asyncio.Protocol):
     # --- from bytes to requests -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._head = (
-            self._head or 1
-        )  # it begins behind another request, and how much of it is there is not known
-        self._url, self._headers, self._n_headers = b"", Headers(), 0
+        self._head = self._head or 1  # it begins behind another request; how much is there is not known
+        self._url, self._headers = b"", Headers()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._n_headers += 1
         attribute = HEADERS.get(name) or HEADERS.get(name.lower())
-        if attribute is not None and self._n_headers <= MAX_HEADERS:
+        if attribute is not None:
             setattr(self._headers, attribute, value)
 
     def on_headers_complete(self) -> None:
-        path, _, query_string = self._url.partition(b"?")
         method = self._parser.get_method().decode("ascii")
+        if self._headers.upgrade and self._parser.should_upgrade() and method != "CONNECT":
+            self._proposed = self._without_proposal(method)
+            return
+        path, _, query_string = self._url.partition(b"?")
         request = self._request = Request(method, path, query_string, self._headers)
         self._head = 0
         refused = self._all.service.admit(request)
@@ -200,7 +224,9 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         request, self._request = self._request, None
         self._head = 0
-        if self._discarded >= 0 or request is None:
+        if request is None:  # it is read again
+            return
+        if self._discarded >= 0:
             if not self.answering:
                 self.drop()
             return

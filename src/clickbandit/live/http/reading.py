@@ -20,7 +20,7 @@ MAX_BYTES = 2**21
 class Headers:
     """The headers of a request that matter, each at most once."""
 
-    authorization = host = kind = length = origin = request_id = encoding = expect = b""
+    authorization = host = kind = length = origin = request_id = encoding = expect = upgrade = b""
 
     @property
     def has_body(self) -> bool:
@@ -35,6 +35,7 @@ HEADERS = {
     b"host": "host",
     b"origin": "origin",
     b"transfer-encoding": "encoding",
+    b"upgrade": "upgrade",
     b"x-request-id": "request_id",
 }
 """Their names, and those of the attributes."""
