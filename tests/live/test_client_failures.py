@@ -14,6 +14,7 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.live import Client, Conflict, StoreError
+from clickbandit.live.http.voids import Voids
 from live.serving import until
 
 ITEMS = list("ABCDEF")
@@ -189,6 +190,22 @@ def test_the_list_of_another_request_is_not_voided():
         with pytest.raises(Conflict):
             client.rank("shoes", ["A", "B"], id="x")
         assert client._voids.thread is None
+
+
+def test_while_the_service_is_away_it_is_not_asked_to_void_each_of_many():
+    """Each would wait for as long, and so would the end."""
+    tried = []
+
+    def void(id):
+        tried.append(id)
+        raise StoreError("away")
+
+    voids = Voids(void)
+    for n in range(1000):
+        voids.add(f"{n}")
+    until(lambda: tried)
+    voids.close()
+    assert len(tried) < 100
 
 
 def test_a_list_that_arrives_after_the_client_gave_up_is_voided(open_service):

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from clickbandit.errors import InputError
 from clickbandit.live.values import StoreError, Unknown
@@ -36,7 +37,7 @@ class Voids:
                 self.thread.start()
 
     def close(self) -> None:
-        """Try each of them once more, and end."""
+        """Try each of them once more as long as the service answers, and end."""
         self._closing.set()
         if (thread := self.thread) is not None:
             thread.join()
@@ -46,10 +47,9 @@ class Voids:
         pause = _PAUSE
         while True:
             closing = self._closing.is_set()
-            for _ in range(len(self._waiting)):
-                id, until = self._waiting.popleft()
-                if not self._is_void(id) and time.monotonic() < until:
-                    self._waiting.append((id, until))
+            with suppress(StoreError):  # it is away for the others too
+                for _ in range(len(self._waiting)):
+                    self._try_next()
             with self._gate:
                 if closing or not self._waiting:
                     self.thread = None
@@ -57,12 +57,15 @@ class Voids:
             self._closing.wait(pause)
             pause = min(2 * pause, _MAX_PAUSE)
 
-    def _is_void(self, id: str) -> bool:
-        """Void a list; whether nothing remains to be done about it."""
+    def _try_next(self) -> None:
+        """Void a list, or keep it for the next round."""
+        id, until = self._waiting.popleft()
         try:
             self._void(id)
-        except (StoreError, Unknown):  # the request for it may come later than this
-            return False
+        except (StoreError, Unknown) as error:  # the request for it may come later than this
+            if time.monotonic() < until:
+                self._waiting.append((id, until))
+            if isinstance(error, StoreError):
+                raise
         except InputError:
             pass
-        return True
