@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from clickbandit.live.async_ranker import AsyncRanker
-from clickbandit.live.http.wire import Away
+from clickbandit.live.http.wire import Away, Unasked
 from clickbandit.live.requests import RankRequest
 from clickbandit.live.values import Shown
 
@@ -75,7 +75,9 @@ class Elsewhere:
         self._waiting.set_result(made)
 
     def set_exception(self, error: Exception) -> None:
-        if isinstance(error, Away):
+        if isinstance(error, Unasked):
+            self._ranker.begin(self._request, self._waiting)
+        elif isinstance(error, Away):
             self._ranker.begin(self._request._replace(is_new=False), self)
         else:
             self._waiting.set_exception(error)

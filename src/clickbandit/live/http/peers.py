@@ -18,7 +18,7 @@ from typing import Any
 from clickbandit.errors import InputError
 from clickbandit.live.answers import resolve
 from clickbandit.live.http.mailbox import Mailbox
-from clickbandit.live.http.wire import FAILED, FIGURES, HELLO, Away, Message, Wire
+from clickbandit.live.http.wire import FAILED, FIGURES, HELLO, Away, Message, Unasked, Wire
 from clickbandit.live.stores.contract import Part
 
 PATIENCE = 0.5
@@ -49,7 +49,7 @@ class Peer:
             self._waiting[number] = waiting
             self._wire.send(number, kind, content)
         else:
-            waiting.set_exception(Away())
+            waiting.set_exception(Unasked())
 
     async def look(self) -> None:
         """Connect if there is no connection, and end one on which nothing comes."""

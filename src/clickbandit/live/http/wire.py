@@ -16,6 +16,10 @@ class Away(Exception):
     """Another worker does not answer, or cannot do what was asked."""
 
 
+class Unasked(Away):
+    """It was not even asked."""
+
+
 class Frames:
     """Bytes as they come, and the messages in them."""
 
