@@ -1,13 +1,19 @@
 """What becomes of a list that is asked of another worker."""
 
+import asyncio
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
+from clickbandit.live.answers import Operation
 from clickbandit.live.http import elsewhere
 from clickbandit.live.http.lists import list_request, read_list
-from clickbandit.live.http.wire import Away, Unasked
+from clickbandit.live.http.mailbox import Mailbox
+from clickbandit.live.http.wire import FAILED, RANK, Away, Unasked
+from clickbandit.live.values import Shown
+from live.serving import until
 
 
 @pytest.mark.parametrize(("error", "is_void"), [(Away(), True), (Unasked(), False)])
@@ -24,3 +30,39 @@ def test_when_a_list_was_asked_for_is_told_however_long_somebody_waited(monkeypa
     seconds[0] += 3
     asked.set_exception(error)
     assert (disowned, waiting.result().id) == ([("x", 3.0)] * is_void, "another")
+
+
+@pytest.mark.parametrize("by_another", [False, True])
+def test_what_nobody_here_waits_for_may_be_shown_elsewhere(open_ranker, monkeypatch, by_another):
+    """A list that was answered in the given order while it was committed is void; not if another worker asked for it."""
+    ranker = open_ranker(policy="random")
+    engine, done = ranker._engine, {}
+    commit, request = engine._store.commit, list_request(read_list(b'{"query":"shoes","items":["A"]}'))
+
+    def slow():
+        engine._given_up.append(request.id)  # as the watchman does
+        commit()
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr(engine._store, "commit", slow)
+        engine.submit([Operation(request, request.id, done.update, by_another)])
+        until(lambda: done)
+    ranker.stats()  # after another transaction
+    assert ranker.query("shoes").summary.voided == (not by_another)
+
+
+@pytest.mark.parametrize(("source", "kind"), [("policy", RANK), ("fallback", FAILED)])
+def test_only_a_list_that_is_stored_is_sent_to_who_asked(source, kind):
+    """Who asked makes one by itself otherwise."""
+
+    async def answer():
+        sent = []
+        box = Mailbox(lambda shown: {"id": shown.id})
+        wire = SimpleNamespace(send=lambda *message: sent.append(message))
+        at = datetime.now(UTC)
+        box._answer([((wire, 7), Shown("x", "shoes", ("A",), (1.0,), "random", source, at))])
+        box.close()
+        return sent
+
+    ((number, found, _),) = asyncio.run(answer())
+    assert (number, found) == (7, kind)

@@ -23,6 +23,8 @@ class Operation(NamedTuple):
     request: Request
     future: Any
     sink: Sink
+    by_another: bool = False
+    """Whether another process asks, which sees to it that a list that nobody sees is void."""
 
 
 class ActivityCounts:
@@ -65,11 +67,12 @@ def given_order(request: RankRequest, now: int, of_new_queries: QuerySettings) -
 def once_more(operations: Iterable[Operation], given_up: Collection[str]) -> list[Operation]:
     """The operations, without lists that were given up; of no other is it taken for granted that its id is new."""
     again = []
-    for request, future, sink in operations:
+    for operation in operations:
+        request = operation.request
         if not isinstance(request, RankRequest):
-            again.append(Operation(request, future, sink))
+            again.append(operation)
         elif request.id not in given_up:
-            again.append(Operation(request._replace(is_new=False), future, sink))
+            again.append(operation._replace(request=request._replace(is_new=False)))
     return again
 
 
@@ -89,7 +92,7 @@ def apart(
 def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
     """Give everyone their result."""
     sinks: dict[Sink, list[tuple[Any, Any]]] = {}
-    for (_, future, sink), result in zip(operations, results, strict=True):
+    for (_, future, sink, _), result in zip(operations, results, strict=True):
         if sink in sinks:
             sinks[sink].append((future, result))
         else:

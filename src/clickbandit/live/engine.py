@@ -94,6 +94,7 @@ class Engine:
         """Those of the batch at hand that the watchman has answered."""
         self._fresh: set[str] = set()
         """Impressions that the last batch made: to ask again for one that was acknowledged before undoes nothing."""
+        self._others: set[str] = set()  # that it made for other processes, which may show them all the same
         self._batch: tuple[float, list[Operation]] = (0.0, [])
         """What is being done, and since when."""
         self._prune_at = 0.0
@@ -224,6 +225,7 @@ class Engine:
     def _serve(self, operations: list[Operation]) -> None:
         for attempt in range(_ATTEMPTS):
             try:
+                self._others = {one.request.id for one in operations if one.by_another}  # type: ignore[union-attr]
                 results = self._transact([operation.request for operation in operations])
             except StoreError as error:
                 if error.retry and attempt + 1 < _ATTEMPTS:
@@ -271,7 +273,7 @@ class Engine:
             for id in due:
                 batch.settle_due(id)
             results = [self._execute(batch, request) for request in requests]
-            self._fresh = {one.id for one in batch.new}
+            self._fresh = {one.id for one in batch.new}.difference(self._others)
             changes = batch.changes()
             changes.visible = visible
             if changes or (self.hidden and (visible or changes.shown)):

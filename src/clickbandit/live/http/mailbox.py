@@ -101,7 +101,8 @@ class Mailbox:
     def _answer(self, pairs: Sequence[tuple[tuple[Wire, int], Any]]) -> None:
         for (wire, number), shown in pairs:
             try:
-                answer = _encode(self._listed(shown)) if isinstance(shown, Shown) else None
+                made = isinstance(shown, Shown) and shown.source != "fallback"
+                answer = _encode(self._listed(shown)) if made else None
             except Exception:
                 log.exception("a list for another worker cannot be sent")
                 answer = None
@@ -134,7 +135,7 @@ class Mailbox:
             for number, content in questions:
                 waiting = letters.wire, number
                 try:
-                    operations.append(Operation(read_request(content), waiting, self._sink))
+                    operations.append(Operation(read_request(content), waiting, self._sink, True))
                 except Exception as error:
                     log.exception("what another worker asked for cannot be read")
                     self._deliver([(waiting, error)])
