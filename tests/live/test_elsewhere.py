@@ -34,9 +34,9 @@ def test_when_a_list_was_asked_for_is_told_however_long_somebody_waited(monkeypa
 
 @pytest.mark.parametrize("by_another", [False, True])
 def test_what_nobody_here_waits_for_may_be_shown_elsewhere(open_ranker, monkeypatch, by_another):
-    """A list that was answered in the given order while it was committed is void; not if another worker asked for it."""
+    """What was answered in the given order while it was committed is void, unless another worker asked for it."""
     ranker = open_ranker(policy="random")
-    engine, done = ranker._engine, {}
+    engine, done = ranker._core._engine, {}
     commit, request = engine._store.commit, list_request(read_list(b'{"query":"shoes","items":["A"]}'))
 
     def slow():
