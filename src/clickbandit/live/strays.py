@@ -5,6 +5,9 @@ import time
 from collections import deque
 from typing import NamedTuple
 
+_APART = 3
+"""Milliseconds by which what two processes say of the time may differ. What was stored before, and seen, is older: it
+took as long to be committed and answered."""
 _MORE = 3.0
 """Seconds for which they are looked for beyond those that a list may wait for its store."""
 _MAX_STRAYS = 10_000
@@ -30,7 +33,7 @@ class Strays:
 
     def add(self, id: str, asked: int) -> None:
         """From any thread: it was asked for then (processes of one service have the same clock)."""
-        self._new.append(Stray(id, asked))
+        self._new.append(Stray(id, asked - _APART))
 
     def all(self) -> list[Stray]:
         while self._new:
