@@ -1,5 +1,6 @@
 """A machine whose clock is set forward and back: nothing settles early or late for that, and nothing is forgotten."""
 
+import threading
 from itertools import pairwise
 
 import pytest
@@ -38,6 +39,28 @@ def machine(monkeypatch):
 def ranker(folder, machine):
     with Ranker(f"sqlite:///{folder}/clicks.db", policy="random", positions=3) as ranker:
         yield ranker
+
+
+def test_what_passes_while_two_threads_ask_counts_once():
+    """The first is held up when it knows how much passed, and the other asks meanwhile."""
+    held, go_on = threading.Event(), threading.Event()
+
+    class Slow(float):
+        def __sub__(self, last):
+            passed = float(self) - last
+            held.set()
+            go_on.wait(0.2)
+            return passed
+
+    times = iter([0.0, Slow(60.0), 60.0, 60.0])
+    clock = Clock(lambda: 1060.0, lambda: next(times), ahead=1000.0)
+    slow = threading.Thread(target=clock.now)
+    slow.start()
+    held.wait()
+    clock.now()
+    go_on.set()
+    slow.join()
+    assert clock.now() == 1_060_000
 
 
 def test_a_jump_forward_and_back(ranker, machine):

@@ -1,6 +1,7 @@
 """The ranker's clock: it starts with the time of the machine's clock and goes on as time passes, whatever that clock
 is set to meanwhile."""
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -26,6 +27,7 @@ class Clock:
     ) -> None:
         self._wall = wall
         self._elapsed = elapsed
+        self._gate = threading.Lock()  # or what passed while two threads ask counts twice
         self._last = elapsed()
         self._now = wall() if ahead is None else self._last + ahead
 
@@ -40,12 +42,13 @@ class Clock:
         return self._wall() - self._now
 
     def now(self) -> int:
-        elapsed = self._elapsed()
-        passed = max(elapsed - self._last, 0.0)
-        self._last = max(elapsed, self._last)
-        self._now += passed
-        self._now += min(max(self.skew, -_SLEW * passed), _SLEW * passed)
-        return int(self._now * 1000)
+        with self._gate:
+            elapsed = self._elapsed()
+            passed = max(elapsed - self._last, 0.0)
+            self._last = max(elapsed, self._last)
+            self._now += passed
+            self._now += min(max(self.skew, -_SLEW * passed), _SLEW * passed)
+            return int(self._now * 1000)
 
 
 _ahead: float | None = None
