@@ -66,3 +66,21 @@ def test_only_a_list_that_is_stored_is_sent_to_who_asked(source, kind):
 
     ((number, found, _),) = asyncio.run(answer())
     assert (number, found) == (7, kind)
+
+
+@pytest.mark.parametrize("by_another", [False, True])
+def test_what_was_given_up_before_it_is_committed_is_not_stored(open_ranker, monkeypatch, by_another):
+    ranker = open_ranker(policy="random")
+    engine, tried = ranker._core._engine, []
+    save, request = engine._store.save, list_request(read_list(b'{"query":"shoes","items":["A"]}'))
+
+    def slow(changes):
+        tried.append(changes)
+        engine._given_up.append(request.id)  # as the watchman does
+        save(changes)
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr(engine._store, "save", slow)
+        engine.submit([Operation(request, request.id, lambda pairs: None, by_another)])
+        until(lambda: tried)
+    assert ranker.stats().impressions == 0

@@ -278,7 +278,7 @@ class Engine:
             changes.visible = visible
             if changes or (self.hidden and (visible or changes.shown)):
                 store.save(changes)
-                if any(one.id in self._given_up for one in batch.new):  # else void later, if it is not settled
+                if any(one.id in self._given_up for one in batch.new):  # else void later, unless it settles
                     raise StoreError("lists were made without the store meanwhile", retry=True)
                 committing = True
                 store.commit()
