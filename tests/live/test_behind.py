@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from zlib import crc32
 
 import pytest
@@ -33,7 +34,7 @@ def add(store, *names, visible=False, snapshots=False):
     for row in rows.values():
         row.number += 1
         row.impressions += 1
-        records = bytes([row.number])
+        records = bytes([row.number % 256])
         log.append(LogRow(row.id, row.number, records, row.number, checksum(row.id, row.number, records)))
         if snapshots:
             taken.append(Snapshot(row.id, row.number, b"state", 0))
@@ -127,6 +128,31 @@ def test_what_waited_long_is_put_a_little_at_a_time(store, monkeypatch):
     add(store, "hats")
     assert in_tables(store.path, "log") == 2
     assert numbers(store) == {"boots": (2, [1, 2]), "hats": (2, [1, 2]), "shoes": (1, [1])}
+
+
+def test_batches_that_nobody_needs_are_deleted_a_little_at_a_time(store, monkeypatch):
+    """To delete those of five seconds at once held everyone up for ten milliseconds."""
+    add(store, "boots")
+    for _ in range(100):
+        add(store, "hats")
+    monkeypatch.setattr(behind, "MAX_SECONDS", 0.0)
+    left = []
+    for _ in range(20):
+        add(store, "hats")
+        left.append(in_tables(store.path, "batches"))
+    assert all(before - after < behind._DELETED_TOGETHER for before, after in pairwise([101, *left]))
+    assert max(left[10:]) <= behind._DELETED_TOGETHER + 1
+
+
+def test_after_a_start_batches_are_deleted_at_once(tmp_path, monkeypatch):
+    with closing(SqliteStore(tmp_path / "clicks.db")) as store:
+        for _ in range(600):
+            add(store, "boots")
+    monkeypatch.setattr(behind, "MAX_SECONDS", 0.0)
+    with closing(SqliteStore(store.path)) as again:
+        for _ in range(100):
+            add(again, "boots")
+            assert in_tables(store.path, "batches") <= behind._DELETED_TOGETHER + 1
 
 
 def test_only_so_many_queries_wait(store, monkeypatch):

@@ -8,8 +8,7 @@ import pytest
 
 from clickbandit import InputError
 from clickbandit.intervals import watched_difference
-from clickbandit.live import Ranker, transaction
-from clickbandit.live import engine as engine_module
+from clickbandit.live import Ranker, pruning, transaction
 from clickbandit.live.algorithm import Algorithms
 from clickbandit.live.learner import Learner
 from clickbandit.live.records import ItemsRecord, StartRecord
@@ -20,8 +19,8 @@ ITEMS = list("ABCDEF")
 
 @pytest.fixture
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
-    monkeypatch.setattr(engine_module, "_PRUNE_AGAIN", 0.0)
+    monkeypatch.setattr(pruning, "PAUSE", 0.0)
+    monkeypatch.setattr(pruning, "AGAIN", 0.0)
 
 
 # --- pinned and excluded ------------------------------------------------------------------------------------

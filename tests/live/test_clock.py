@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from clickbandit.live import Ranker
+from clickbandit.live import Ranker, pruning
 from clickbandit.live import engine as engine_module
 from clickbandit.live.clock import Clock
 from live.serving import until
@@ -28,7 +28,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch):
     machine = Machine()
-    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
+    monkeypatch.setattr(pruning, "PAUSE", 0.0)
     monkeypatch.setattr(
         engine_module, "machine_clock", lambda: Clock(lambda: machine.wall, lambda: machine.elapsed)
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from clickbandit import Algorithm, Policy
-from clickbandit.live import AsyncRanker, Event, Ranker, StoreError, Unknown
+from clickbandit.live import AsyncRanker, Event, Ranker, StoreError, Unknown, pruning
 from clickbandit.live import engine as engine_module
 from clickbandit.live.stores.sqlite import SqliteStore
 
@@ -98,7 +98,7 @@ def test_events_may_be_sent_again_when_the_store_failed(ranker, store, method):
 
 
 def test_failing_to_prune_is_counted_and_no_more(ranker, store, monkeypatch):
-    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
+    monkeypatch.setattr(pruning, "PAUSE", 0.0)
     store.failing["prune"] = "before"
     for _ in range(3):
         assert ranker.rank("shoes", ITEMS).source == "policy"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clickbandit.live import Unknown
+from clickbandit.live import Unknown, pruning
 from clickbandit.live import engine as engine_module
 from live.serving import until
 
@@ -81,7 +81,7 @@ def test_a_user_with_more_than_is_forgotten_at_once(open_ranker, sql, monkeypatc
 
 def test_queries_of_no_use_make_room(open_ranker, clock, monkeypatch):
     """Those that nobody asked for since an hour, and that learned nothing; what someone set or learned stays."""
-    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
+    monkeypatch.setattr(pruning, "PAUSE", 0.0)
     ranker = open_ranker(max_queries=5)
     ranker.void(ranker.rank("junk", ITEMS).id)
     visit(ranker, "learned")

@@ -48,6 +48,11 @@ def test_nobody_waits_longer_than_for_those_that_were_answered(clock):
     assert waited(clock, 5, 5, 5, 5) == 2
 
 
+def test_when_enough_wait_already_the_batch_begins(clock):
+    clock.queue = [0] * 10
+    assert waited(clock, 1, 1, 1) == 0
+
+
 def test_it_waits_on_while_others_come(clock):
     assert waited(clock, 1, 2, 3, 4) == 4
     assert len(clock.queue) == 10

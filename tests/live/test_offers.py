@@ -8,8 +8,7 @@ import tracemalloc
 from contextlib import closing
 from types import SimpleNamespace
 
-from clickbandit.live import Ranker
-from clickbandit.live import engine as engine_module
+from clickbandit.live import Ranker, pruning
 from clickbandit.live.stores.contract import SLOTS, Changes, Part
 from clickbandit.live.stores.rows import DAY, WEEK, ComparisonRow, OfferRow
 from clickbandit.live.stores.sqlite import SqliteStore
@@ -101,7 +100,7 @@ def test_what_is_in_use_is_not_looked_at_to_find_what_is_not(folder):
 def test_nobody_waits_for_pruning(folder, clock, caplog, monkeypatch):
     """Lists are made without a store that does not answer, whatever it was asked."""
     caplog.set_level("CRITICAL", "clickbandit.live")
-    monkeypatch.setattr(engine_module, "_PRUNE_PAUSE", 0.0)
+    monkeypatch.setattr(pruning, "PAUSE", 0.0)
     store = SqliteStore(folder / "clicks.db")
     asked, gate = threading.Event(), threading.Event()
     with Ranker(store, policy="random", positions=3, clock=clock, patience=0.2) as ranker:

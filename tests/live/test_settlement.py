@@ -1,12 +1,13 @@
 """An impression settles once, in time, and what is void is not learned from."""
 
 from concurrent.futures import Future
+from contextlib import closing
 
 import pytest
 
 from clickbandit.live import Conflict, Ranker, Unknown, engine
 from clickbandit.live.answers import Operation, resolve
-from clickbandit.live.requests import FlushRequest
+from clickbandit.live.requests import FlushRequest, rank_request
 from clickbandit.live.stores.sqlite import SqliteStore
 from live.serving import until
 
@@ -29,7 +30,7 @@ def test_an_impression_settles_when_its_window_is_over(open_ranker, clock):
     assert ranker.query("shoes").summary.learned == 1
 
 
-def test_lists_and_clicks_settle_what_is_due_every_50_ms(open_ranker, sql, clock, monkeypatch):
+def test_lists_and_clicks_settle_what_is_due_every_75_ms(open_ranker, sql, clock, monkeypatch):
     """Whoever asks for anything else finds it settled at once."""
     monkeypatch.setattr(engine, "_IDLE", 60)
 
@@ -40,14 +41,53 @@ def test_lists_and_clicks_settle_what_is_due_every_50_ms(open_ranker, sql, clock
         return shown, outcomes
 
     start, ranker = clock.now, open_ranker()
-    lists = [outcomes_at(milliseconds)[0] for milliseconds in (0, 20, 60)]
+    lists = [outcomes_at(milliseconds)[0] for milliseconds in (0, 20, 80)]
     due = WINDOW * 1000
     assert outcomes_at(due)[1] == [1, 0, 0]
-    assert outcomes_at(due + 49)[1] == [1, 0, 0]
+    assert outcomes_at(due + 74)[1] == [1, 0, 0]
     assert ranker.click(lists[1].id, lists[1].items[0]).verdict == "late"
-    assert outcomes_at(due + 50)[1] == [1, 1, 0]
-    assert outcomes_at(due + 60)[1] == [1, 1, 0]
+    assert outcomes_at(due + 75)[1] == [1, 1, 0]
+    assert outcomes_at(due + 80)[1] == [1, 1, 0]
     assert ranker.query("others").summary.settled == 3
+
+
+@pytest.mark.parametrize("cheap", [True, False])
+def test_where_it_costs_little_it_settles_after_the_answers(folder, clock, monkeypatch, cheap):
+    """From 50 ms after the last look on; else those who come after 75 take it along."""
+    monkeypatch.setattr(engine, "_IDLE", 60)
+    store = SqliteStore(folder / "clicks.db")
+    monkeypatch.setattr(store, "settles_between", cheap)
+    with Ranker(store, policy="random", clock=clock) as ranker, closing(store._open()) as other:
+        start, answered = clock.now, []
+
+        def outcome():
+            return other.rows("select outcome from impressions order by number limit 1")[0][0]
+
+        def sink(results):
+            answered.append(outcome())
+
+        def ask_for_two(milliseconds):
+            """Whether the first impression had settled when they were answered."""
+            clock.now = start + milliseconds / 1000
+            ids = (f"{milliseconds} {k}" for k in (1, 2))
+            requests = [rank_request("shoes", ITEMS, None, id, None, (), "") for id in ids]
+            n = len(answered) + 1
+            ranker._core._engine.submit([Operation(one, None, sink) for one in requests])
+            until(lambda: len(answered) == n)
+            return answered[-1]
+
+        ranker.rank("shoes", ITEMS)
+        due = WINDOW * 1000
+        assert ask_for_two(due - 10) == 0
+        assert ask_for_two(due + 39) == 0
+        assert outcome() == 0
+        assert ask_for_two(due + 40) == 0
+        if cheap:
+            until(lambda: outcome() == 1)
+        else:
+            assert ask_for_two(due + 64) == 0
+            assert outcome() == 0
+            assert ask_for_two(due + 65) == 1
 
 
 def test_what_is_due_settles_without_anyone_asking(url, sql):

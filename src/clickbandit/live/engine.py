@@ -7,6 +7,7 @@ them after all, that impression is void.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -22,6 +23,7 @@ from clickbandit.live.clock import Clock, machine_clock
 from clickbandit.live.gathering import Gathering, take
 from clickbandit.live.inbox import Bell, Inbox
 from clickbandit.live.learners import LearnerError, Learners
+from clickbandit.live.pruning import Pruning
 from clickbandit.live.requests import (
     FREQUENT,
     OF_QUERIES,
@@ -42,13 +44,11 @@ from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 MAX_WAITING = 20_000
 """Operations that may wait; more are refused, so that memory is bounded when the store cannot keep up."""
 _MAX_DUE = 500
-_LOOK_PAUSE = 50  # milliseconds between two looks at what is due: settled together it costs less
+_LOOK_PAUSE = 75
+_LOOK_EARLY = 25
+"""Milliseconds from one look at what is due to the next, since it costs less to settle many together; and how much
+earlier it is done between two batches, when nobody waits for it."""
 _IDLE = 0.5  # seconds between two looks at what is due when there is nothing else to do
-_PRUNE_ROWS = 1000
-_PRUNE_PAUSE = 1.0
-_PRUNE_AGAIN = 0.02
-"""Seconds between two prunings, when the last one found little and when it found enough."""
-_IDLE_QUERY = 3_600_000  # milliseconds after which a query that learned nothing may have to make room
 MAX_FORGOTTEN = 1000  # impressions of a user at once
 _ATTEMPTS = 3
 _PROBE_PAUSE = 0.25  # seconds between two looks whether the store works again
@@ -80,9 +80,10 @@ class Engine:
         self._queue: deque[Operation] = deque()
         self._inbox: Inbox = Bell()
         self._gathering = Gathering(self._count)
-        self._more_due, self._look_at = False, 0
-        self._full = False
-        """Whether there were as many queries as there may be."""
+        self._more_due = False
+        self._look_at = 0
+        self._settle_at: float = math.inf
+        """When a batch is to look at what is due, and from when on that is done between two, in milliseconds."""
         self._load_policies = load_policies
         self._loaded = False
         self._down: StoreError | None = None
@@ -97,7 +98,7 @@ class Engine:
         self._others: set[str] = set()  # that it made for other processes, which may show them all the same
         self._batch: tuple[float, list[Operation]] = (0.0, [])
         """What is being done, and since when."""
-        self._prune_at = 0.0
+        self._pruning = Pruning(store, self.learners, self.counts, settings.retention_ms)
         self._closing = False
         self.hidden = False
         """Whether readers may not see all that was committed."""
@@ -161,16 +162,14 @@ class Engine:
                 continue
             operations = self._take(0 if self._more_due else _IDLE)
             self._batch = (time.monotonic(), operations)
-            try:
-                self._serve(operations)
-            except Exception:  # a mistake here must not leave everyone waiting for ever
-                log.exception("a batch failed for an unknown reason")
-                self._fail(operations, StoreError("the ranker failed"))
+            self._serve(operations)
             self._disowned.update(self._fresh.intersection(self._given_up))
             self._given_up.clear()
-            self._batch = (time.monotonic(), [])  # nobody waits for ever while it prunes either
+            self._batch = (time.monotonic(), [])  # nobody waits for ever while it settles or prunes either
+            if self._down is None and len(operations) > 1 and self.clock.now() >= self._settle_at:
+                self._serve([], between=True)
             if self._down is None:
-                self._prune()
+                self._pruning.go_on(self._now, self._gap)
             self._batch = (0.0, [])
 
     def _load(self) -> None:
@@ -222,11 +221,18 @@ class Engine:
             log.exception("what others ask for cannot be collected")
         return len(self._queue)
 
-    def _serve(self, operations: list[Operation]) -> None:
+    def _serve(self, operations: list[Operation], between: bool = False) -> None:
+        try:
+            self._try_to_serve(operations, between)
+        except Exception:  # a mistake here must not leave everyone waiting for ever
+            log.exception("a batch failed for an unknown reason")
+            self._fail(operations, StoreError("the ranker failed"))
+
+    def _try_to_serve(self, operations: list[Operation], between: bool) -> None:
         for attempt in range(_ATTEMPTS):
             try:
                 self._others = {one.request.id for one in operations if one.by_another}  # type: ignore[union-attr]
-                results = self._transact([operation.request for operation in operations])
+                results = self._transact([operation.request for operation in operations], between)
             except StoreError as error:
                 if error.retry and attempt + 1 < _ATTEMPTS:
                     operations = once_more(operations, self._given_up)
@@ -241,11 +247,12 @@ class Engine:
                 self._delete(operations, results)
             self.counts.add(results)
             deliver(operations, results)
-            self._gathering.answered(len(operations))
+            if not between:
+                self._gathering.answered(len(operations))
             return
 
-    def _transact(self, requests: Sequence[Request]) -> list[Any]:
-        """Do all of it in one transaction; a result or an exception for each."""
+    def _transact(self, requests: Sequence[Request], between: bool) -> list[Any]:
+        """Do all of it in one transaction, or settle between two; a result or an exception for each."""
         store, settings = self._store, self._settings
         now = self._now = self.clock.now()
         touched: Collection[QueryRow] = ()
@@ -259,8 +266,8 @@ class Engine:
                 ids.update(store.of_user(request.user, MAX_FORGOTTEN))
             due = store.due(now, _MAX_DUE) if FlushRequest in kinds else []
             new = new_queries(requests, self._of_new_queries, now)
-            visible = not kinds or not kinds <= OF_QUERIES
-            looks = visible or not kinds <= FREQUENT or now >= self._look_at
+            visible = not between and (not kinds or not kinds <= OF_QUERIES)
+            looks = visible or between or not kinds <= FREQUENT or now >= self._look_at
             strays = self.strays.all() if looks else []
             ids.update(due, self._disowned, [stray.id for stray in strays])
             locked = store.lock(names, ids, new, settings.max_queries, clicked - ids, now, keys)
@@ -268,6 +275,7 @@ class Engine:
             if looks:
                 due = due or store.take_due(now, _MAX_DUE, self.part, locked)
                 self._look_at = now + (_LOOK_PAUSE if len(due) < _MAX_DUE else 0)
+                self._settle_at = self._look_at - _LOOK_EARLY if store.settles_between else math.inf
             batch = Batch(store, locked, settings, self.learners, now)
             batch.disown([*map(Stray, self._disowned), *strays])
             for id in due:
@@ -311,7 +319,7 @@ class Engine:
         except StoreError:
             raise
         except LimitReached as error:
-            self._full = True
+            self._pruning.full = True
             return self.given_order(request) if isinstance(request, RankRequest) else error
         except InputError as error:
             return error
@@ -334,24 +342,6 @@ class Engine:
                     results[k] = error
                 else:
                     self.learners.deleted(-1 if id is None else id)
-
-    def _prune(self) -> None:
-        """Forget what is old, a little at a time, and queries of no use if there are too many."""
-        if time.monotonic() < self._prune_at:
-            return
-        found = 0
-        try:
-            if self._full:
-                self._full = False
-                for id in self._store.evict(self._now - _IDLE_QUERY, _PRUNE_ROWS):
-                    self.learners.deleted(id)
-            # had the machine's clock been set years ahead before the start, all would seem old
-            found = self._store.prune(self._now - self._gap - self._settings.retention_ms, _PRUNE_ROWS)
-            self.counts.pruned += found
-        except StoreError:
-            self._store.rollback()
-            self.counts.failures += 1
-        self._prune_at = time.monotonic() + (_PRUNE_AGAIN if found >= _PRUNE_ROWS else _PRUNE_PAUSE)
 
     def _watch(self) -> None:
         """In a thread of its own: when the store does not answer, lists are made without it."""

@@ -47,11 +47,7 @@ class Gathering:
 
     def wait(self) -> None:
         """Until they are there, or no more come, or it takes too long."""
-        if not self._expected:
-            return
         before, until = -1, self._since + _MIN_WAIT
-        while (left := until - time.monotonic()) > 0:
+        while before < (n := self._count()) < self._expected and (left := until - time.monotonic()) > 0:
             time.sleep(left)
-            n = self._count()
-            if before < n < self._expected:
-                before, until = n, min(until + _WAIT_AGAIN, self._since + _MAX_WAIT)
+            before, until = n, min(until + _WAIT_AGAIN, self._since + _MAX_WAIT)

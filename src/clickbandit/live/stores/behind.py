@@ -23,7 +23,7 @@ MAX_WAITING = 5000
 _AT_ONCE = 50
 """How many queries that waited too long are put in one transaction, so that none takes long."""
 _DELETED_TOGETHER = 16
-"""Batches, at least: each time some are deleted, pages are put in order around them."""
+"""Batches: each time some are deleted, pages are put in order around them, but to delete many at once takes long."""
 _ADD = insert("batches", ("number", "written", "checksum"))
 _ADD_LOG = insert("log", LogRow._fields)
 _CHANGING = [name for name in QUERY_COLUMNS if name not in ("id", "name", "created")]
@@ -62,7 +62,7 @@ class Behind:
         """Of the last batch."""
         self._any_batch = False
         self._first = 0
-        """No batch with a lower number is there, or they are deleted with the next."""
+        """No batch with a lower number is there, or it is deleted with the next."""
         self._rows: list[QueryRow] = []
         self._log: list[LogRow] = []
         """What the transaction at hand adds."""
@@ -90,6 +90,7 @@ class Behind:
         if self._any_batch:
             self._database.run("delete from batches")
             self._any_batch = False
+        self._first = self._number + 1
 
     def keep(self) -> None:
         """The transaction is committed."""
@@ -173,8 +174,8 @@ class Behind:
                 break
             found.append(query)
         if first - self._first >= _DELETED_TOGETHER:
-            self._database.run("delete from batches where number < ?", (first,))
-            self._first = first
+            self._first += _DELETED_TOGETHER
+            self._database.run("delete from batches where number < ?", (self._first,))
         return found
 
     def _put_queries(self, queries: Iterable[int]) -> None:

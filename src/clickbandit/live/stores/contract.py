@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from clickbandit.live.stores.reading import Decision, Reader
 from clickbandit.live.stores.rows import (
@@ -131,6 +131,9 @@ def takes_clicks(impression: ImpressionRow, now: int) -> bool:
 
 class Store(Protocol):
     """Where everything is kept."""
+
+    settles_between: ClassVar[bool]
+    """Whether a transaction costs so little that what is due is settled in one of its own, between those of others."""
 
     def begin(self) -> None:
         """Begin a transaction."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from clickbandit.live.stores.contract import Changes, Locked
 from clickbandit.live.stores.database import Database, Insertion, columns, insert
@@ -69,6 +69,7 @@ class SqlStore(ABC):
     """What a store does in the same words in every database. See `contract.Store`."""
 
     database: Database
+    settles_between: ClassVar[bool] = False
     _n_queries = 0
     """How many queries there are, and of these how many the transaction at hand has made."""
     _n_created = 0

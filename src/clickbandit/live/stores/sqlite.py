@@ -42,6 +42,7 @@ class SqliteStore(SqlStore):
     """See `clickbandit.live.stores.contract.Store`."""
 
     database: SqliteDatabase
+    settles_between = True
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()  # a link has the same lock
