@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -134,6 +135,8 @@ def go_on(fault: Fault, wanted: int, state: State, seed: int, end: float) -> Non
             outcome = fault.run(fault.store, times, chance.randrange(2**31))
         except AssertionError as error:
             sys.exit(f"{fault.name}, {fault.store}: {error}")
+        if ended:
+            sys.exit(f"{fault.name}, {fault.store}: a thread ended: {ended[0]}")
         tried.times += times
         tried.seconds += time.monotonic() - started
         tried.outcome = tried.outcome.add(outcome)
@@ -141,6 +144,15 @@ def go_on(fault: Fault, wanted: int, state: State, seed: int, end: float) -> Non
         print(
             f"{fault.name}, {fault.store}: {tried.times:,} of {wanted:,} in {tried.seconds:.0f} s", flush=True
         )
+
+
+ended: list[str] = []
+"""Threads of this process that did not catch an error."""
+
+
+def _ended(args: threading.ExceptHookArgs) -> None:
+    ended.append(repr(args.exc_value))
+    threading.__excepthook__(args)
 
 
 def main() -> None:
@@ -157,6 +169,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, help="write the table of all results into this file")
     given = parser.parse_args()
+    threading.excepthook = _ended
     state, end = State(given.state), time.monotonic() + 3600 * given.hours
     for fault in FAULTS:
         if given.only in f"{fault.name} {fault.store}":

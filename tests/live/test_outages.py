@@ -102,6 +102,22 @@ def test_requests_do_not_hurry_the_looks_at_a_store_that_is_away(folder, clock):
         assert 0 < store.probes <= (time.monotonic() - started) / engine_module._PROBE_PAUSE + 2
 
 
+def test_a_store_that_is_damaged_is_looked_at_again(folder, clock, monkeypatch):
+    """Whatever it is that fails."""
+    store = SqliteStore(folder / "clicks.db")
+    with Ranker(store, policy="random", positions=3, clock=clock) as ranker:
+
+        def fail():
+            raise ValueError("no such page")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "begin", fail)
+            assert ranker.rank("shoes", ITEMS).source == "fallback"
+            until(lambda: "no such page" in says(ranker))
+        until(lambda: not says(ranker))
+        assert ranker.rank("shoes", ITEMS).source == "policy"
+
+
 def test_a_file_that_another_program_has_locked(folder, clock):
     url = f"sqlite:///{folder}/clicks.db"
     with Ranker(url, policy="random", positions=3, clock=clock, patience=0.2) as ranker:

@@ -196,11 +196,11 @@ class Engine:
             if self._down is not None:
                 log.warning("the store works")
             self._down = None
-        except StoreError as error:
+        except Exception as error:  # also of what is damaged: it must not end this thread
             self._store.rollback()
             if str(error) != str(self._down):
                 log.error("the store does not work: %s", error)
-            self._down = error
+            self._down = error if isinstance(error, StoreError) else StoreError(str(error))
 
     def _take(self, wait: float) -> list[Operation]:
         if not self._count():
