@@ -152,7 +152,9 @@ class Client(threading.Thread):
         """Settle or void, for the first time or again; and no click that was acknowledged is missing."""
         impression = self.impressions[id]
         reply, _ = self.ask("settle" if impression.outcome == "settled" else "void", id=id)
-        assert reply["outcome"] == impression.outcome, f"{id} is to be {impression.outcome}, found {reply}"
+        assert reply.get("outcome") == impression.outcome, (
+            f"{id} is to be {impression.outcome}, found {reply}"
+        )
         found = set(reply["clicked"])
         assert impression.clicked <= found <= impression.clicked | impression.doubtful, (
             f"{id}: clicks on {impression.clicked} were accepted (perhaps {impression.doubtful}), found {found}"

@@ -12,7 +12,7 @@ from clickbandit.live.http import elsewhere
 from clickbandit.live.http.lists import list_request, read_list
 from clickbandit.live.http.mailbox import Mailbox
 from clickbandit.live.http.wire import FAILED, RANK, Away, Unasked
-from clickbandit.live.values import Shown
+from clickbandit.live.values import Shown, StoreError
 from live.serving import until
 
 
@@ -84,3 +84,31 @@ def test_what_was_given_up_before_it_is_committed_is_not_stored(open_ranker, mon
         engine.submit([Operation(request, request.id, lambda pairs: None, by_another)])
         until(lambda: tried)
     assert ranker.stats().impressions == 0
+
+
+@pytest.mark.parametrize("retry", [False, True])
+def test_a_list_that_was_seen_is_not_void_because_it_is_asked_for_again_in_vain(
+    open_ranker, monkeypatch, retry
+):
+    """Right after the batch that made it, in a transaction that fails before it makes anything."""
+    ranker = open_ranker(policy="random")
+    engine, request = (
+        ranker._core._engine,
+        list_request(read_list(b'{"query":"shoes","items":["A"],"id":"x"}')),
+    )
+    lock, failures = engine._store.lock, [StoreError("somebody else was quicker", retry=retry)]
+    ranker.rank("shoes", ["A"], id="x")
+
+    def slow(*args):
+        if failures:
+            engine._given_up.append("x")  # as the watchman does
+            raise failures.pop()
+        return lock(*args)
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr(engine._store, "lock", slow)
+        engine.submit([Operation(request, "x", lambda pairs: None)])
+        until(lambda: not failures)
+    until(lambda: ranker.rank("others", ["A"]).source == "policy")
+    assert ranker.click("x", "A").verdict == "accepted"
+    assert ranker.settle("x").outcome == "settled"

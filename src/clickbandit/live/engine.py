@@ -258,6 +258,7 @@ class Engine:
         touched: Collection[QueryRow] = ()
         committing = False
         self._disowned.update(self._fresh.intersection(self._given_up))
+        self._fresh = set()
         try:
             store.begin()
             names, ids, clicked, keys = concerns(requests)
