@@ -2,7 +2,10 @@
 
 import pytest
 
-from clickbandit.live.stores.rows import PENDING, VOID
+from clickbandit.live.answers import Operation
+from clickbandit.live.http.lists import list_request, read_list
+from clickbandit.live.stores.rows import PENDING, SETTLED, VOID
+from live.serving import until
 
 ITEMS = list("ABCDEF")
 
@@ -29,3 +32,36 @@ def test_a_list_that_comes_late_is_found_for_some_seconds(open_ranker, clock, mo
     clock.now += 1
     ranker.stats()
     assert ranker.query("shoes").summary.pending == 0
+
+
+@pytest.mark.parametrize("seconds", [0.2, 2.5])
+def test_who_may_have_gone_on_without_a_list_can_void_it_although_its_window_is_over(
+    open_ranker, clock, sql, monkeypatch, seconds
+):
+    """A list for another process that took long to be committed, while the store was stopped, say."""
+    ranker = open_ranker(window=0.1)
+    engine, request = (
+        ranker._core._engine,
+        list_request(read_list(b'{"query":"shoes","items":["A"],"id":"x"}')),
+    )
+    commit, done = engine._store.commit, []
+
+    def slow():
+        clock.now += seconds
+        commit()
+
+    def outcome_after(passed):
+        clock.now += passed
+        ranker.stats()
+        return sql("select outcome from impressions")[0][0]
+
+    with monkeypatch.context() as slowly:
+        slowly.setattr(engine._store, "commit", slow)
+        engine.submit([Operation(request, "x", done.append, True)])
+        until(lambda: done)
+    if seconds < 1:
+        assert outcome_after(0) == SETTLED
+    else:
+        assert outcome_after(0) == PENDING
+        assert outcome_after(2.9) == PENDING
+        assert outcome_after(0.1) == SETTLED

@@ -38,7 +38,7 @@ from clickbandit.live.requests import (
 from clickbandit.live.settings import RankerSettings
 from clickbandit.live.stores.contract import Part, Store
 from clickbandit.live.stores.rows import QueryRow
-from clickbandit.live.strays import Stray, Strays
+from clickbandit.live.strays import Held, Stray, Strays
 from clickbandit.live.values import Closed, LimitReached, Shown, StoreError
 
 MAX_WAITING = 20_000
@@ -91,6 +91,7 @@ class Engine:
         self._disowned: set[str] = set()
         """Impressions that were answered with the given order, but may be stored with another."""
         self.strays = Strays(self._patience)  # the same, of other processes
+        self._held = Held()
         self._given_up: deque[str] = deque()
         """Those of the batch at hand that the watchman has answered."""
         self._fresh: set[str] = set()
@@ -279,7 +280,7 @@ class Engine:
                 self._settle_at = self._look_at - _LOOK_EARLY if store.settles_between else math.inf
             batch = Batch(store, locked, settings, self.learners, now)
             batch.disown([*map(Stray, self._disowned), *strays])
-            for id in due:
+            for id in self._held.others(due, now):
                 batch.settle_due(id)
             results = [self._execute(batch, request) for request in requests]
             self._fresh = {one.id for one in batch.new}.difference(self._others)
@@ -291,6 +292,7 @@ class Engine:
                     raise StoreError("lists were made without the store meanwhile", retry=True)
                 committing = True
                 store.commit()
+                self._held.add(self._others, now, self.clock.now())
                 self.hidden = not visible
                 self.learners.stored(changes)
             elif any(row.number == 0 for row in touched):  # made here, and another may get its id

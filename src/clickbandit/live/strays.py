@@ -3,6 +3,7 @@ longer was answered without it. They are looked for, and void where they are fou
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _APART = 3
@@ -11,6 +12,10 @@ took as long to be committed and answered."""
 _MORE = 3.0
 """Seconds for which they are looked for beyond those that a list may wait for its store."""
 _MAX_STRAYS = 10_000
+_SLOW = 250
+"""Milliseconds after which whoever asked may go on without a list, before that is committed."""
+_TIME_TO_VOID = 3000
+"""Milliseconds that it then has to look for it."""
 
 
 class Stray(NamedTuple):
@@ -47,3 +52,25 @@ class Strays:
             one._replace(until=min(one.until, now + self._look_for)) for one in self._known if one.until > now
         ]
         self._known = again[-_MAX_STRAYS:]
+
+
+class Held:
+    """Lists that were made for other processes, but so slowly that nobody may see them.
+
+    Their window may have been over when they were committed. They settle somewhat later, so that whoever asked has
+    the time to void them.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, int] = {}
+
+    def add(self, ids: Iterable[str], made: int, committed: int) -> None:
+        """When they were made and committed, in milliseconds."""
+        if committed - made > _SLOW:
+            self._until.update(dict.fromkeys(ids, committed + _TIME_TO_VOID))
+
+    def others(self, ids: list[str], now: int) -> list[str]:
+        """All but them."""
+        if self._until:
+            self._until = {id: until for id, until in self._until.items() if until > now}
+        return [id for id in ids if id not in self._until] if self._until else ids
