@@ -89,6 +89,16 @@ def apart(
     )
 
 
+def wanted(
+    operations: list[Operation], results: list[Any], given_up: Collection[str]
+) -> tuple[list[Operation], list[Any]]:
+    """Those that were not given up, and their results: who gave a list up answers without the store."""
+    if not given_up:
+        return operations, results
+    kept = [not (isinstance(one.request, RankRequest) and one.request.id in given_up) for one in operations]
+    return list(compress(operations, kept)), list(compress(results, kept))
+
+
 def deliver(operations: Sequence[Operation], results: Sequence[Any]) -> None:
     """Give everyone their result."""
     sinks: dict[Sink, list[tuple[Any, Any]]] = {}

@@ -17,7 +17,7 @@ from typing import Any
 
 from clickbandit.errors import InputError
 from clickbandit.live.algorithm import Algorithms
-from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, given_order, once_more
+from clickbandit.live.answers import ActivityCounts, Operation, apart, deliver, given_order, once_more, wanted
 from clickbandit.live.batch import Batch, new_queries
 from clickbandit.live.clock import Clock, machine_clock
 from clickbandit.live.gathering import Gathering, take
@@ -243,9 +243,13 @@ class Engine:
             if self._more_due:
                 flushes, operations, results = apart(operations, results, FlushRequest)
                 self._queue.extend(flushes)
-            self._down = None  # should the watchman have thought otherwise
             if DeleteRequest in [type(operation.request) for operation in operations]:
                 self._delete(operations, results)
+            with self._gate:  # from here on the watchman answers nobody
+                self._batch = (time.monotonic(), [])
+                self._down = None  # should it have thought otherwise
+            self._disowned.update(self._fresh.intersection(self._given_up))
+            operations, results = wanted(operations, results, self._given_up)
             self.counts.add(results)
             deliver(operations, results)
             if not between:
@@ -349,12 +353,14 @@ class Engine:
     def _watch(self) -> None:
         """In a thread of its own: when the store does not answer, lists are made without it."""
         while not self._stopped.wait(self._patience / 4):
-            since, operations = self._batch
-            if not since or time.monotonic() - since < self._patience:
-                continue
-            self._batch = (since, [])
-            waiting = [one for one in operations if isinstance(one.request, RankRequest)]
-            self._given_up.extend(one.request.id for one in waiting)  # type: ignore[union-attr]
+            with self._gate:
+                since, operations = self._batch
+                if not since or time.monotonic() - since < self._patience:
+                    continue
+                self._batch = (since, [])
+                waiting = [one for one in operations if isinstance(one.request, RankRequest)]
+                self._given_up.extend(one.request.id for one in waiting)  # type: ignore[union-attr]
+                down = self._down = StoreError("the store does not answer")
             with suppress(IndexError):
                 for _ in range(len(self._queue)):
                     queued = self._queue.popleft()
@@ -362,9 +368,8 @@ class Engine:
                         waiting.append(queued)
                     else:
                         self._queue.append(queued)
-            self._down = StoreError("the store does not answer")
             if waiting:
-                self._refuse(waiting, self._down)
+                self._refuse(waiting, down)
 
     # --- answers --------------------------------------------------------------------------------------------
 
