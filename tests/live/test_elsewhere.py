@@ -17,19 +17,19 @@ from live.serving import until
 
 
 @pytest.mark.parametrize(("error", "is_void"), [(Away(), True), (Unasked(), False)])
-def test_when_a_list_was_asked_for_is_told_however_long_somebody_waited(monkeypatch, error, is_void):
+def test_when_a_list_was_asked_for_is_told_however_long_somebody_waited(error, is_void):
     """Should another be shown: what the other worker made since then is void, if it was asked at all."""
-    seconds, disowned, waiting = [100.0], [], Future()
-    monkeypatch.setattr(elsewhere, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    now, disowned, waiting = [100_000], [], Future()
     ranker = SimpleNamespace(
+        now=lambda: now[0],
         begin=lambda request, waiting: waiting.set_result(SimpleNamespace(id="another")),
-        disown=lambda request, ago: disowned.append((request.id, ago)),
+        disown=lambda request, asked: disowned.append((request.id, asked)),
     )
     request = list_request(read_list(b'{"query":"shoes","items":["A"]}')).with_id("x")
     asked = elsewhere.Elsewhere(ranker, request, waiting)
-    seconds[0] += 3
+    now[0] += 3000
     asked.set_exception(error)
-    assert (disowned, waiting.result().id) == ([("x", 3.0)] * is_void, "another")
+    assert (disowned, waiting.result().id) == ([("x", 100_000)] * is_void, "another")
 
 
 @pytest.mark.parametrize("by_another", [False, True])

@@ -10,11 +10,9 @@ from live.serving import until
 ITEMS = list("ABCDEF")
 
 
-@pytest.mark.parametrize(("later", "outcome"), [(0, VOID), (3, VOID), (4, PENDING)])
-def test_what_was_stored_some_milliseconds_before_may_be_what_was_asked_for(
-    open_ranker, clock, sql, later, outcome
-):
-    """Two processes read their clocks one after the other, and so may differ a little."""
+@pytest.mark.parametrize(("later", "outcome"), [(-1, VOID), (0, VOID), (1, PENDING)])
+def test_what_was_stored_before_it_was_asked_for_may_have_been_seen(open_ranker, clock, sql, later, outcome):
+    """To commit a list and to answer takes more than a millisecond; some who ask again do so at once."""
     ranker = open_ranker()
     shown = ranker.rank("shoes", ITEMS)
     ranker._core._engine.strays.add(shown.id, int(clock.now * 1000) + later)

@@ -37,9 +37,13 @@ class AsyncRanker(RankerMethods):
         """Also do what comes there."""
         self._engine.open(inbox)
 
-    def disown(self, request: RankRequest, seconds: float) -> None:
-        """Void the list that another process has made for this in so many seconds, if it did: nobody sees it."""
-        self._engine.strays.add(request.id, self._engine.clock.now() - int(seconds * 1000))
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return self._engine.clock.now()
+
+    def disown(self, request: RankRequest, asked: int) -> None:
+        """Void the list that another process has made for this since then, if it did: nobody sees it."""
+        self._engine.strays.add(request.id, asked)
 
     async def limits(self) -> dict[str, float]:
         """How far behind settlement is, in seconds, and how much of what is counted there may be here."""

@@ -6,9 +6,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_APART = 3
-"""Milliseconds by which what two processes say of the time may differ. What was stored before, and seen, is older: it
-took as long to be committed and answered."""
 _MORE = 3.0
 """Seconds for which they are looked for beyond those that a list may wait for its store."""
 _MAX_STRAYS = 10_000
@@ -37,8 +34,9 @@ class Strays:
         self._known: list[Stray] = []
 
     def add(self, id: str, asked: int) -> None:
-        """From any thread: it was asked for then (processes of one service have the same clock)."""
-        self._new.append(Stray(id, asked - _APART))
+        """From any thread: it was asked for then. Processes of one service have the same clock, so what is older was
+        stored before: whoever asks again may have seen it."""
+        self._new.append(Stray(id, asked))
 
     def all(self) -> list[Stray]:
         while self._new:

@@ -1,6 +1,5 @@
 """Lists that another worker makes: the request as it is sent there, and who waits for the list."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -61,7 +60,7 @@ class Elsewhere:
         self._ranker = ranker
         self._request = request
         self._waiting = waiting
-        self._asked = time.monotonic()
+        self._asked = ranker.now()
 
     def done(self) -> bool:
         return bool(self._waiting.done())
@@ -71,7 +70,7 @@ class Elsewhere:
             self._waiting.set_body(made)
             return
         if made.id != self._request.id:
-            self._ranker.disown(self._request, time.monotonic() - self._asked)
+            self._ranker.disown(self._request, self._asked)
         self._waiting.set_result(made)
 
     def set_exception(self, error: Exception) -> None:
