@@ -110,9 +110,14 @@ class CountsTwice(SqliteStore):
         return self.Reader(self._open())
 
 
+class OfAnEarlierContract(SqliteStore):
+    settles_between = None
+
+
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
+        (OfAnEarlierContract, "settles_between"),
         (LosesARecord, "a query's log"),
         (CountsClicksTwice, "the events that are known"),
         (TakesAnEventAgain, "an event with an id that exists"),

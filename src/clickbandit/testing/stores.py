@@ -77,6 +77,7 @@ def check_store(store: Store, *, reopen: Callable[[], Store] | None = None) -> N
 
 
 def _check_contract(store: Store, reader: Reader) -> _Filled:
+    expect(getattr(store, "settles_between", None) in (True, False), True, "that `settles_between` is said")
     expect(store.policies(), [], "the policies of an empty store")
     expect(reader.totals(), Totals(*[0] * len(Totals._fields)), "the totals of an empty store")
     expect((reader.queries(Listing()), reader.oldest()), (([], 0), None), "an empty store")
